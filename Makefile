@@ -1,0 +1,46 @@
+# make book   set up .venv, run one kernel live on this machine, render the book
+# make test   set up .venv, run every check
+# make lab    open the chapters in JupyterLab
+# make clean  remove what these made
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: book test lab clean
+
+book: .venv/book.stamp
+	$(BIN)/python -m tinyton tour
+	$(BIN)/jupyter-book build -W -n --keep-going .
+	@echo
+	@echo "The book is rendered. Open it:  file://$(CURDIR)/_build/html/index.html"
+	@echo "Run the chapters yourself:      make lab"
+	@echo "What this machine can run:      $(BIN)/python -m tinyton doctor"
+
+# One pytest run holds everything that is checked, so its closing line is the verdict. A notebook's cells share a
+# kernel, so a module's tests stay on one worker (loadscope).
+test: .venv/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pytest -q -n 2 --dist loadscope --nbval --nbval-current-env --nbval-cell-timeout=120
+
+lab: .venv/book.stamp
+	$(BIN)/jupyter lab chapters
+
+clean:
+	rm -rf .venv _build build *.egg-info .pytest_cache .ruff_cache .hypothesis
+
+.venv/bin/pip:
+	$(PYTHON) -m venv .venv
+
+# PyCUDA is built from source and is optional: where that fails, `python -m tinyton doctor` says what is missing.
+.venv/book.stamp: pyproject.toml | .venv/bin/pip
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[book,opencl]'
+	@if command -v nvidia-smi >/dev/null && command -v nvcc >/dev/null; then \
+		echo "NVIDIA driver and nvcc found: building PyCUDA (a minute or two)"; \
+		$(BIN)/pip install --quiet --disable-pip-version-check -e '.[cuda]' || \
+		echo "PyCUDA did not build; the book runs without it. See: $(BIN)/python -m tinyton doctor"; \
+	fi
+	@touch $@
+
+.venv/test.stamp: .venv/book.stamp
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[book,opencl,test,nvcc]'
+	@touch $@
