@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from .errors import TinytonError
 
@@ -64,7 +65,8 @@ def stages(root: Path = PACKAGE) -> list[Stage]:
         if wrong := sorted({f.name for f in fields(Stage)}.symmetric_difference(entry) - _OPTIONAL):
             number = entry.get("number", "?")
             raise TinytonError(f"stages.toml, stage {number}: missing or unknown key {wrong[0]!r}")
-        found.append(Stage(**{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}))
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+        found.append(Stage(**values))
     for key in ("number", "files", "ops", "syntax"):
         names = [x for s in found for x in ((s.number,) if key == "number" else getattr(s, key))]
         if twice := [x for x in names if names.count(x) > 1]:
@@ -261,8 +263,13 @@ def _folder() -> Path:
     pid = os.getpid()
     if pid not in _folders:
         _folders[pid] = Path(tempfile.mkdtemp(prefix="tinyton-stages-"))
-        atexit.register(lambda: os.getpid() == pid and shutil.rmtree(_folders[pid], ignore_errors=True))
+        atexit.register(_remove, pid)
     return _folders[pid]
+
+
+def _remove(pid: int) -> None:
+    if os.getpid() == pid:
+        shutil.rmtree(_folders[pid], ignore_errors=True)
 
 
 def diff(number: int, root: Path = PACKAGE) -> str:
