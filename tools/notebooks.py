@@ -13,11 +13,12 @@ Without CHAPTER, all that _toc.yml lists. The notebook is the source; its text f
     # ## The roofline
     #
     # Bytes and flops.
-    # %% roofline-sweep [tags: measure nbval-ignore-output]
+    # %% roofline-sweep [tags: measure nbval-ignore-output] [alt: GB/s against bytes, flat from 64 MB on]
     tinyton.sweep(...)
 
-The word after `# %%` is the cell's id; without one, it is made from the last heading. Importing over a
-notebook whose code is unchanged keeps its outputs; otherwise they are dropped: all must come from one run.
+The word after `# %%` is the cell's id; without one, it is made from the last heading. `alt` describes the
+picture that the cell draws, for readers who do not see it. Importing over a notebook whose code is
+unchanged keeps its outputs; otherwise they are dropped: all must come from one run.
 """
 
 from __future__ import annotations
@@ -64,6 +65,18 @@ def tags(cell: NotebookNode) -> list[str]:
     return cell.metadata.get("tags", [])
 
 
+def alt(cell: NotebookNode) -> str:
+    """What the picture that a cell draws shows, in words. Jupyter Book reads it from the cell's metadata."""
+    return cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")
+
+
+def describe(cell: NotebookNode, tags: list[str], alt: str) -> None:
+    """Set a cell's metadata to these two things and nothing else."""
+    cell.metadata = nbformat.from_dict(
+        ({"tags": tags} if tags else {}) | ({"mystnb": {"image": {"alt": alt}}} if alt else {})
+    )
+
+
 def code_cells(nb: NotebookNode) -> list[NotebookNode]:
     return [cell for cell in nb.cells if cell.cell_type == "code"]
 
@@ -76,7 +89,7 @@ def normalised(nb: NotebookNode) -> str:
     nb.nbformat, nb.nbformat_minor = 4, 5
     nb.metadata = nbformat.from_dict(KERNEL)
     for cell in nb.cells:
-        cell.metadata = nbformat.from_dict({"tags": tags(cell)} if tags(cell) else {})
+        describe(cell, tags(cell), alt(cell))
         cell.source = cell.source.strip("\n")
         cell.pop("attachments", None)
         for output in cell.get("outputs", []):
@@ -194,7 +207,7 @@ def from_text(text: str) -> NotebookNode:
     section, used = "start", set()
     for block in re.split(r"^# %%", text, flags=re.MULTILINE)[1:]:
         header, _, body = block.partition("\n")
-        found = re.search(r"\[tags:([^\]]*)\]", header)
+        options = dict(re.findall(r"\[(tags|alt): *([^\]]*)\]", header))
         name = re.sub(r"\[[^\]]*\]", "", header).strip()
         if "[markdown]" in header:
             source = "\n".join(re.sub(r"^# ?", "", line) for line in body.strip("\n").splitlines())
@@ -203,8 +216,7 @@ def from_text(text: str) -> NotebookNode:
                 section = re.sub(r"[^a-z0-9]+", "-", heading[1].lower()).strip("-")[:48]
         else:
             cell = nbformat.v4.new_code_cell(body.strip("\n"))
-        if found:
-            cell.metadata["tags"] = found[1].split()
+        describe(cell, options.get("tags", "").split(), options.get("alt", ""))
         candidates = (f"{section}-{n}" if n else section for n in range(len(cells) + 1))
         cell.id = name or next(one for one in candidates if one not in used)
         if cell.id in used:
@@ -221,6 +233,8 @@ def to_text(nb: NotebookNode) -> str:
         header = f"# %%{' [markdown]' if markdown else ''} {cell.id}"
         if tags(cell):
             header += f" [tags: {' '.join(tags(cell))}]"
+        if alt(cell):
+            header += f" [alt: {alt(cell)}]"
         lines = cell.source.splitlines()
         blocks.append("\n".join([header, *(f"# {line}".rstrip() if markdown else line for line in lines)]))
     return "\n\n".join(blocks) + "\n"
