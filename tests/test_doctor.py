@@ -10,6 +10,8 @@ import pytest
 
 from tinyton import doctor
 
+PYPI = 'python -m pip install "cuda-toolkit[nvcc,cccl,cudart,profiler]==13.0.*"\npython -m tinyton doctor'
+
 
 class Driver:
     """A libcuda with one H200, or one whose cuInit fails."""
@@ -86,13 +88,14 @@ def test_device_and_driver_are_asked_of_libcuda(bare):
 
 
 def test_nvcc_must_be_on_the_path_and_fit_the_driver(bare, monkeypatch):
-    assert doctor.nvcc().remedy == 'python -m pip install "cuda-toolkit[nvcc,cccl]==13.0.*"'
+    assert doctor.nvcc() == doctor.Check("nvcc", False, "not found", PYPI)
     monkeypatch.setattr(doctor, "_toolkit", lambda: Path("/usr/local/cuda"))
     assert doctor.nvcc().remedy == "export PATH=/usr/local/cuda/bin:$PATH"
     bare.programs["nvcc"] = "Cuda compilation tools, release 13.0, V13.0.88"
     assert doctor.nvcc() == doctor.Check("nvcc", True, "13.0.88 (nvcc)")
     bare.driver = Driver(version=12080)
-    assert not doctor.nvcc().ok and "13.0.88 is newer than the driver" in doctor.nvcc().detail
+    assert doctor.nvcc().detail == "13.0.88 is newer than the driver, which runs CUDA up to 12.8"
+    assert doctor.nvcc().remedy.startswith("install CUDA toolkit 12.8 ")
     bare.programs["nvcc"] = "?"
     assert not doctor.nvcc().ok
 
@@ -118,7 +121,10 @@ def test_pycuda_that_is_absent_or_does_not_import(bare, monkeypatch):
     check = doctor.pycuda()
     assert not check.ok and "libcuda.so.1" in check.detail and "nvidia-driver" in check.remedy
     bare.driver = Driver()
-    assert "--force-reinstall" in doctor.pycuda().remedy
+    (bare.root / "include").mkdir()
+    (bare.root / "include" / "cudaProfiler.h").touch()
+    monkeypatch.setattr(doctor, "_toolkit", lambda: bare.root)
+    assert "install --force-reinstall" in doctor.pycuda().remedy
     monkeypatch.setattr(doctor.importlib, "import_module", lambda name: None)
     monkeypatch.setattr(doctor.importlib.metadata, "version", lambda name: "2026.1")
     assert doctor.pycuda() == doctor.Check("PyCUDA", True, "2026.1")
@@ -126,24 +132,37 @@ def test_pycuda_that_is_absent_or_does_not_import(bare, monkeypatch):
 
 def test_pycuda_is_built_with_what_the_toolkit_lacks_left_out(bare, monkeypatch):
     install = "python -m pip install --no-cache-dir --no-binary pycuda pycuda"
-    assert doctor.pycuda_build().splitlines() == [
-        "once the NVIDIA driver is there:",
-        "once the CUDA toolkit is there (developer.nvidia.com/cuda-downloads):",
-        f"PATH=/usr/local/cuda/bin:$PATH {install}",
-    ]
-    bare.driver, bare.programs["g++"] = Driver(), ""  # a g++ that links
-    monkeypatch.setattr(doctor, "_toolkit", lambda: bare.root)
+    build = f"PATH={bare.root}/bin:$PATH {install}"
     curand = "echo 'CUDA_ENABLE_CURAND = False' >> ~/.aksetup-defaults.py"
-    assert doctor.pycuda_build().splitlines() == [curand, f"PATH={bare.root}/bin:$PATH {install}"]
+    assert doctor.pycuda_build() == PYPI
+    monkeypatch.setattr(doctor, "_toolkit", lambda: bare.root)
+    monkeypatch.setattr(doctor, "_libcuda_path", lambda: Path("/usr/lib64/libcuda.so.1"))
     (bare.root / "include").mkdir()
+    assert doctor.pycuda_build() == PYPI  # the toolkit is one without the profiler's header
+    (bare.root / "include" / "cudaProfiler.h").touch()
+    assert doctor.pycuda_build().splitlines() == ["once the NVIDIA driver is there:", curand, build]
+    bare.driver, bare.programs["g++"] = Driver(), ""  # and a g++ that links
+    assert doctor.pycuda_build().splitlines() == [curand, build]
     (bare.root / "include" / "curand.h").touch()
-    assert doctor.pycuda_build() == f"PATH={bare.root}/bin:$PATH {install}"
-    monkeypatch.setattr(doctor, "_links_libcuda", lambda root: False)
-    monkeypatch.setattr(doctor, "_libcuda_path", lambda: "/usr/lib64/libcuda.so.1")
+    assert doctor.pycuda_build() == build
+    monkeypatch.setattr(doctor, "_links", lambda root, library: library == "cudart")
     assert doctor.pycuda_build().splitlines() == [
-        "mkdir -p /tmp/libcuda && ln -sf /usr/lib64/libcuda.so.1 /tmp/libcuda/libcuda.so",
-        f"LIBRARY_PATH=/tmp/libcuda PATH={bare.root}/bin:$PATH {install}",
+        "mkdir -p /tmp/cuda-links && ln -sf /usr/lib64/libcuda.so.1 /tmp/cuda-links/libcuda.so",
+        f"LIBRARY_PATH=/tmp/cuda-links {build}",
     ]
+    (bare.root / "lib").mkdir()
+    (bare.root / "lib" / "libcudart.so.13").touch()
+    monkeypatch.setattr(doctor, "_links", lambda root, library: library == "cuda")
+    assert doctor.pycuda_build().splitlines() == [
+        f"mkdir -p /tmp/cuda-links && ln -sf {bare.root}/lib/libcudart.so.13 /tmp/cuda-links/libcudart.so",
+        f"LIBRARY_PATH=/tmp/cuda-links {build}",
+    ]
+
+
+def test_the_linker_is_asked(bare, monkeypatch):
+    assert doctor._links(bare.root, "cuda") is False  # there is no g++
+    monkeypatch.undo()
+    assert doctor.shutil.which("g++") is None or not doctor._links(bare.root, "no_such_library_at_all")
 
 
 def test_the_toolkit_is_found_behind_a_wrapper(monkeypatch, tmp_path):
@@ -156,6 +175,17 @@ def test_the_toolkit_is_found_behind_a_wrapper(monkeypatch, tmp_path):
     monkeypatch.setattr(doctor.shutil, "which", lambda name: str(tmp_path / "cuda" / "bin" / "nvcc"))
     monkeypatch.delenv("CUDA_HOME")
     assert doctor._toolkit() == tmp_path / "cuda"
+
+
+def test_the_toolkit_from_pypi_is_found(monkeypatch, tmp_path):
+    for file in "bin/nvcc", "include/cuda.h":
+        (tmp_path / "nvidia" / "cu13" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "nvidia" / "cu13" / file).touch()
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    monkeypatch.delenv("CUDA_HOME", raising=False)
+    monkeypatch.delenv("CUDA_PATH", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert doctor._toolkit() in (tmp_path / "nvidia" / "cu13", Path("/usr/local/cuda"))
 
 
 @pytest.mark.parametrize("absent", ["package", "drivers"])

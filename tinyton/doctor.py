@@ -66,24 +66,17 @@ def driver() -> Check:
 
 def nvcc() -> Check:
     """nvcc on the PATH, no newer than the driver."""
-    found, runs = shutil.which("nvcc"), _driver_cuda()
+    found, runs, root = shutil.which("nvcc"), _driver_cuda(), _toolkit()
+    if found is None and root is not None:
+        return Check("nvcc", False, f"in {root}/bin, not on the PATH", f"export PATH={root}/bin:$PATH")
     if found is None:
-        root = _toolkit()
-        if root is not None:
-            return Check("nvcc", False, f"in {root}/bin, not on the PATH", f"export PATH={root}/bin:$PATH")
-        fits = ".".join(map(str, runs or (13, 0)))
-        return Check("nvcc", False, "not found", f'{PIP} "cuda-toolkit[nvcc,cccl]=={fits}.*"')
+        return Check("nvcc", False, "not found", _toolkit_remedy())
     match = re.search(r"release (\d+)\.(\d+), V([\d.]+)", _run(found, "--version"))
     if match is None:
-        return Check("nvcc", False, f"{found} does not say its version", "install the CUDA toolkit again")
+        return Check("nvcc", False, f"{found} does not say its version", _toolkit_remedy())
     if runs and (int(match[1]), int(match[2])) > runs:
-        fits = f"{runs[0]}.{runs[1]}"
-        return Check(
-            "nvcc",
-            False,
-            f"{match[3]} is newer than the driver, which runs CUDA up to {fits}",
-            f"update the driver, or install CUDA toolkit {fits} and put its bin first on the PATH",
-        )
+        newer = f"{match[3]} is newer than the driver, which runs CUDA up to {runs[0]}.{runs[1]}"
+        return Check("nvcc", False, newer, _toolkit_remedy())
     return Check("nvcc", True, f"{match[3]} ({found})")
 
 
@@ -117,19 +110,33 @@ def pycuda_build(option: str = "") -> str:
     PyCUDA takes the toolkit's place from the nvcc on the PATH, wants cuRAND unless told otherwise (not every
     toolkit has it), and links with ``-lcuda``, for which a driver's ``libcuda.so.1`` alone does not do.
     """
-    root, lines, prefix = _toolkit(), [], ""
-    if root is None:
-        root = Path("/usr/local/cuda")
-        lines.append("once the CUDA toolkit is there (developer.nvidia.com/cuda-downloads):")
-    elif not (root / "include" / "curand.h").exists():
-        lines.append("echo 'CUDA_ENABLE_CURAND = False' >> ~/.aksetup-defaults.py")
+    root = _toolkit()
+    if root is None or not (root / "include" / "cudaProfiler.h").exists():
+        return _toolkit_remedy()
+    lines, links = [], {"cudart": next(root.glob("lib*/libcudart.so.*"), None)}
     if _libcuda() is None:
-        lines.insert(0, "once the NVIDIA driver is there:")
-    elif not _links_libcuda(root):
-        lines.append(f"mkdir -p /tmp/libcuda && ln -sf {_libcuda_path()} /tmp/libcuda/libcuda.so")
-        prefix = "LIBRARY_PATH=/tmp/libcuda "
+        lines.append("once the NVIDIA driver is there:")
+    else:
+        links["cuda"] = _libcuda_path()
+    if not (root / "include" / "curand.h").exists():
+        lines.append("echo 'CUDA_ENABLE_CURAND = False' >> ~/.aksetup-defaults.py")
+    prefix = ""
+    for library, file in links.items():
+        if file and not _links(root, library):
+            lines.append(f"mkdir -p /tmp/cuda-links && ln -sf {file} /tmp/cuda-links/lib{library}.so")
+            prefix = "LIBRARY_PATH=/tmp/cuda-links "
     build = f"PATH={root}/bin:$PATH {PIP} {option}--no-cache-dir --no-binary pycuda pycuda"
     return "\n".join([*lines, prefix + build])
+
+
+def _toolkit_remedy() -> str:
+    """Where to get a toolkit that the driver takes: from CUDA 13 on, PyPI has one that PyCUDA builds with."""
+    runs = _driver_cuda()
+    if runs and runs < (13, 0):
+        get = f"install CUDA toolkit {runs[0]}.{runs[1]} (developer.nvidia.com/cuda-toolkit-archive)"
+    else:
+        get = f'{PIP} "cuda-toolkit[nvcc,cccl,cudart,profiler]==13.0.*"'
+    return f"{get}\npython -m tinyton doctor"
 
 
 def opencl() -> Check:
@@ -244,25 +251,27 @@ def _toolkit() -> Path | None:
     places = [Path(found).resolve().parents[1]] if found else []
     places += [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     places.append(Path("/usr/local/cuda"))
+    pypi = importlib.util.find_spec("nvidia")
+    places += [Path(place) / "cu13" for place in (pypi and pypi.submodule_search_locations) or []]
     for place in places:
         if (place / "bin" / "nvcc").exists() and (place / "include" / "cuda.h").exists():
             return place
     return None
 
 
-def _links_libcuda(root: Path) -> bool:
-    """Whether the linker finds -lcuda, with the places in the toolkit where PyCUDA looks for it."""
+def _links(root: Path, library: str) -> bool:
+    """Whether the linker finds a library, with the places in the toolkit where PyCUDA looks for it."""
     places = [f"-L{root / place}" for place in ("lib64", "lib64/stubs", "lib", "lib/stubs")]
     with tempfile.TemporaryDirectory() as folder:
-        command = ["g++", "-shared", "-o", str(Path(folder) / "out.so"), *places, "-lcuda"]
+        command = ["g++", "-shared", "-o", str(Path(folder) / "out.so"), *places, f"-l{library}"]
         try:
             return subprocess.run(command, capture_output=True, timeout=20).returncode == 0
         except (OSError, subprocess.SubprocessError):
             return False
 
 
-def _libcuda_path() -> str:
+def _libcuda_path() -> Path:
     """The file of the libcuda that is loaded, on Linux."""
     maps = Path("/proc/self/maps")
     found = re.search(r"/\S*libcuda\.so\S*", maps.read_text()) if maps.exists() else None
-    return found[0] if found else "/usr/lib/x86_64-linux-gnu/libcuda.so.1"
+    return Path(found[0] if found else "/usr/lib/x86_64-linux-gnu/libcuda.so.1")
