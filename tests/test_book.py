@@ -91,6 +91,7 @@ def look(browser, url, width, height, scheme="light"):
 @pytest.mark.parametrize("page", PAGES)
 def test_page_in_browser(site, browser, tmp_path, page, screen, scheme):
     complaints = look(browser, f"file://{site}/{page}.html", *SCREENS[screen], scheme)
+    browser.execute_script("document.getAnimations().forEach(animation => animation.finish())")
     browser.save_screenshot(str(tmp_path / f"{page.replace('/', '-')}-{screen}-{scheme}.png"))
     assert complaints == []
     ask = browser.execute_script

@@ -46,10 +46,10 @@ def test_ran_once_from_top_to_bottom(code):
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
 
 
-def test_starts_with_the_stamp_of_a_gpu(code):
-    stamp = code[0]
-    assert "tinyton.env()" in stamp.source and IGNORED in notebooks.tags(stamp)
-    assert "NVIDIA" in "".join(words(stamp)), "the stored outputs come from a machine without a GPU"
+def test_starts_with_the_stamp_of_a_gpu(nb, code):
+    assert "tinyton.env()" in code[0].source and IGNORED in notebooks.tags(code[0])
+    stamp = notebooks.stamp(nb)
+    assert stamp["mode"] == "gpu" and "NVIDIA" in stamp["device"], "stored outputs come from a GPU"
 
 
 def test_measures_and_claims(code):
@@ -143,6 +143,10 @@ def test_links_resolve(page: Path):
     targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)", text)]
     local = [target for target in targets if target and not re.match(r"\w+:", target)]
     assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+def test_the_status_page_is_current():
+    assert notebooks.status(check=True)
 
 
 # -- the tool ----------------------------------------------------------------------------------------

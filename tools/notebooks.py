@@ -198,6 +198,50 @@ def refresh_text(paths: list[Path]) -> bool:
     return True
 
 
+# -- status ------------------------------------------------------------------------------------------
+
+STATUS = """\
+# Status
+
+The outputs in a chapter all come from one run on one machine. Its first cell prints the machine's stamp, and
+this page collects the stamps; `python tools/notebooks.py status` writes it.
+
+{table}
+
+The test suite runs every chapter again, with or without a GPU, whichever the machine has. It compares each
+output with the one stored here, except in cells that measure or print what depends on the machine. The claims
+about what was measured are compared everywhere.
+"""
+COLUMNS = ("device", "capability", "driver", "cuda", "compiler", "python", "numpy", "tinyton", "date")
+
+
+def stamp(nb: NotebookNode) -> dict[str, str]:
+    """What the first code cell, `tinyton.env()`, printed: a name and a value a line."""
+    outputs = code_cells(nb)[0].outputs
+    text = "\n".join(output.get("data", {}).get("text/plain", "") for output in outputs)
+    return dict(line.split(maxsplit=1) for line in text.splitlines() if len(line.split()) > 1)
+
+
+def title(nb: NotebookNode) -> str:
+    return nb.cells[0].source.partition("\n")[0].lstrip("# ")
+
+
+def status(check: bool) -> bool:
+    rows = [["chapter", *COLUMNS], ["---"] * (len(COLUMNS) + 1)]
+    for path in chapters():
+        nb = read(path)
+        found = stamp(nb)
+        link = f"[{title(nb)}](../{path.relative_to(ROOT).as_posix()})"
+        rows.append([link, *(found.get(column, "not run") for column in COLUMNS)])
+    text = STATUS.format(table="\n".join(f"| {' | '.join(row)} |" for row in rows))
+    page = ROOT / "book/status.md"
+    if check and page.read_text(encoding="utf-8") != text:
+        print("book/status.md is not what the chapters' stamps say: run tools/notebooks.py status")
+        return False
+    page.write_text(text, encoding="utf-8")
+    return True
+
+
 # -- text and back ---------------------------------------------------------------------------------
 
 
@@ -266,7 +310,9 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("refresh", "refresh-text", "normalise"):
         commands.add_parser(name).add_argument("paths", nargs="*", type=Path)
-    commands.choices["normalise"].add_argument("--check", action="store_true")
+    commands.add_parser("status")
+    for name in ("normalise", "status"):
+        commands.choices[name].add_argument("--check", action="store_true")
     for name, optional in (("import", None), ("export", "?")):
         command = commands.add_parser(name)
         command.add_argument("source", type=Path)
@@ -280,6 +326,8 @@ def main() -> int:
             done = refresh_text(paths)
         case "normalise":
             done = normalise(paths, args.check)
+        case "status":
+            done = status(args.check)
         case "import":
             done = import_text(args.source, args.target)
         case "export":
