@@ -18,6 +18,7 @@ import importlib.util
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import tomllib
@@ -318,4 +319,6 @@ def main(argv: list[str] | None = None, root: Path = PACKAGE) -> int:
 
 
 if __name__ == "__main__":
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `diff N | head` ends quietly
     sys.exit(main())
