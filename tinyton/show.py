@@ -37,7 +37,7 @@ def show(what: object, stage: int | None = None) -> Source:
 
     ``what`` is the object itself, a file's path (``"layout.py"``), or a dotted name in the package
     (``"codegen.emitter.Emitter.store"``). With ``stage``, as it stands after that stage. Decorators and the
-    comment right above belong to it; methods are dedented. A wrong name is a ``TinytonError`` with close ones.
+    comment right above belong to it; methods are dedented. A wrong name is an error with close ones.
 
     >>> show("errors.CacheWarning")
     class CacheWarning(UserWarning):
