@@ -4,6 +4,7 @@
 # make clean  remove what these made
 PYTHON ?= python3
 BIN := .venv/bin
+INSTALL := $(BIN)/pip install -qq --disable-pip-version-check -e
 
 .PHONY: book test lab clean
 
@@ -33,14 +34,15 @@ clean:
 
 # PyCUDA is built from source and is optional: where that fails, `python -m tinyton doctor` says what is missing.
 .venv/book.stamp: pyproject.toml | .venv/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[book,opencl]'
+	@echo "Setting up .venv: a minute or two the first time"
+	$(INSTALL) '.[book,opencl]'
 	@if command -v nvidia-smi >/dev/null && command -v nvcc >/dev/null; then \
 		echo "NVIDIA driver and nvcc found: building PyCUDA (a minute or two)"; \
-		$(BIN)/pip install --quiet --disable-pip-version-check -e '.[cuda]' || \
+		$(INSTALL) '.[cuda]' || \
 		echo "PyCUDA did not build; the book runs without it. See: $(BIN)/python -m tinyton doctor"; \
 	fi
 	@touch $@
 
 .venv/test.stamp: .venv/book.stamp
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[book,opencl,test,nvcc]'
+	$(INSTALL) '.[book,opencl,test,nvcc]'
 	@touch $@

@@ -212,7 +212,7 @@ The test suite runs every chapter again, with or without a GPU, whichever the ma
 output with the one stored here, except in cells that measure or print what depends on the machine. The claims
 about what was measured are compared everywhere.
 """
-COLUMNS = ("device", "capability", "driver", "cuda", "compiler", "python", "numpy", "tinyton", "date")
+COLUMNS = ("device", "driver", "cuda", "compiler", "python", "date")
 
 
 def stamp(nb: NotebookNode) -> dict[str, str]:
