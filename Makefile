@@ -19,7 +19,7 @@ book: .venv/book.stamp
 # One pytest run holds everything that is checked, so its closing line is the verdict. A notebook's cells share a
 # kernel, so a module's tests stay on one worker (loadscope).
 test: .venv/test.stamp
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --output-format concise .
 	$(BIN)/ruff format --check .
 	$(BIN)/pytest -q -n 2 --dist loadscope --nbval --nbval-current-env --nbval-cell-timeout=120
 
