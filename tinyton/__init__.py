@@ -1,0 +1,36 @@
+"""tinyton: a tile-kernel compiler that a book builds, small enough to read whole.
+
+>>> import numpy as np, tinyton as tt
+>>> @tt.jit
+... def add(x, y, out, n, BLOCK: tt.constexpr):
+...     i = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
+...     tt.store(out + i, tt.load(x + i, mask=i < n) + tt.load(y + i, mask=i < n), mask=i < n)
+>>> a, b, c = (np.arange(100, dtype=np.float32) for _ in range(3))
+>>> add[tt.cdiv(100, 64)](a, b, c, 100, BLOCK=64)
+>>> float(c[99])
+198.0
+"""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"
+
+from .arrays import DeviceArray, empty, synchronize, to_device, zeros
+from .dtypes import DType
+from .errors import (
+    BackendError,
+    CacheWarning,
+    KernelSyntaxError,
+    KernelTypeError,
+    KernelValueError,
+    LaunchError,
+    OutOfBoundsError,
+    TinytonError,
+)
+from .jit import CompiledKernel, JITFunction, jit
+from .language import FUNCTIONS, NAMES
+from .launch import LaunchConfig
+from .layout import Layout, next_power_of_2
+
+globals().update(NAMES)
+FUNCTIONS["zeros"].host = zeros  # in a kernel a tile, on the host an array

@@ -1,0 +1,162 @@
+"""Arrays as kernels see them: ours on the device, and those of NumPy, PyCUDA, PyOpenCL, torch, CuPy as they are."""
+
+from __future__ import annotations
+
+import ctypes
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from . import backends
+from .dtypes import DType, bfloat16, from_numpy, pack, unpack
+from .errors import KernelTypeError, LaunchError
+
+
+class DeviceArray:
+    """A contiguous array in the memory of the executor in use, row-major.
+
+    >>> import numpy as np, tinyton as tt
+    >>> x = tt.to_device(np.arange(6, dtype=np.float32).reshape(2, 3))
+    >>> x.shape, x.dtype, float(x.numpy().sum())
+    ((2, 3), float32, 15.0)
+    """
+
+    __slots__ = ("executor", "handle", "shape", "dtype", "__weakref__")
+
+    def __init__(self, executor: Any, handle: Any, shape: tuple[int, ...], dtype: DType):
+        self.executor, self.handle, self.shape, self.dtype = executor, handle, shape, dtype
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next along each dimension."""
+        return tuple(prod(self.shape[d + 1 :]) * self.dtype.itemsize for d in range(len(self.shape)))
+
+    def numpy(self) -> np.ndarray:
+        """A copy on the host, when all launches before it are done. bfloat16 comes as float32."""
+        out = np.empty(self.shape, self.dtype.numpy)
+        if out.size:
+            self.executor.read(self.handle, out)
+        return unpack(out, bfloat16) if self.dtype is bfloat16 else out
+
+    def data_ptr(self) -> int:
+        """The address on the device (cuda only)."""
+        return int(self.handle)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        if self.executor.name != "cuda":
+            raise AttributeError("__cuda_array_interface__")
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.numpy.str,
+            "data": (int(self.handle), False),
+            "version": 3,
+            "strides": None,
+        }
+
+    def __repr__(self) -> str:
+        return f"DeviceArray({list(self.shape)}, {self.dtype}, {self.executor.name})"
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    if any(isinstance(n, bool) or not hasattr(n, "__index__") or n < 0 for n in extents):
+        raise LaunchError(f"a shape is made of ints from 0 on, not {shape!r}")
+    return tuple(int(n) for n in extents)
+
+
+def empty(shape: Any, dtype: Any) -> DeviceArray:
+    """A device array of undefined content. ``shape`` an int or a tuple, ``dtype`` ours or NumPy's."""
+    executor, element, extents = backends.current(), from_numpy(dtype), _shape(shape)
+    return DeviceArray(executor, executor.allocate(prod(extents) * element.itemsize), extents, element)
+
+
+def zeros(shape: Any, dtype: Any) -> DeviceArray:
+    """A device array of zeros."""
+    out = empty(shape, dtype)
+    if out.size:
+        out.executor.write(out.handle, np.zeros(out.shape, out.dtype.numpy))
+    return out
+
+
+def to_device(array: Any, dtype: Any = None) -> DeviceArray:
+    """A copy of a NumPy array (any strides) on the device; ``dtype`` converts, for example to ``tt.bfloat16``."""
+    host = np.asarray(array)
+    element = from_numpy(host.dtype if dtype is None else dtype)
+    executor = backends.current()
+    if host.dtype.name == "bfloat16":
+        data = host.view(np.uint16) if element is bfloat16 else host.astype(np.float32)
+    else:
+        data = host
+    if data.dtype != element.numpy or (element is bfloat16 and host.dtype.name != "bfloat16"):
+        data = pack(data, element)
+    out = DeviceArray(executor, executor.allocate(data.nbytes), host.shape, element)
+    if out.size:
+        executor.write(out.handle, np.ascontiguousarray(data))
+    return out
+
+
+def synchronize() -> None:
+    """Waits until the device has done all that was launched."""
+    backends.current().synchronize()
+
+
+class HostArrays:
+    """The NumPy arguments of one launch: their memory, merged where it overlaps, so that two views of one array stay
+    views of one array on the device, and strides mean what they mean on the host."""
+
+    def __init__(self, arrays: list[tuple[str, np.ndarray]]):
+        self.bounds = {name: _bounds(a) for name, a in arrays}
+        self.spans: list[tuple[int, int]] = []
+        for low, high in sorted(self.bounds.values()):
+            if self.spans and low < self.spans[-1][1]:
+                self.spans[-1] = (self.spans[-1][0], max(high, self.spans[-1][1]))
+            else:
+                self.spans.append((low, high))
+
+    def span(self, name: str) -> tuple[int, int]:
+        low = self.bounds[name][0]
+        return next(s for s in self.spans if s[0] <= low < max(s[1], s[0] + 1))
+
+
+def _bounds(a: np.ndarray) -> tuple[int, int]:
+    low = high = a.__array_interface__["data"][0]
+    if not a.size:
+        return low, low
+    for n, stride in zip(a.shape, a.strides, strict=True):
+        low, high = low + min(0, (n - 1) * stride), high + max(0, (n - 1) * stride)
+    return low, high + a.itemsize
+
+
+def memory(low: int, high: int) -> np.ndarray:
+    """Host memory as bytes."""
+    if high == low:
+        return np.zeros(16, np.uint8)
+    return np.frombuffer((ctypes.c_uint8 * (high - low)).from_address(low), np.uint8)
+
+
+def check_host(name: str, a: np.ndarray) -> DType:
+    """The element type of a NumPy argument; refuses what has no fixed-size elements or breaks them up."""
+    if not a.dtype.isnative:
+        raise KernelTypeError(
+            f"argument {name} has byte order {a.dtype.byteorder}; convert it with .astype({a.dtype.newbyteorder('=')})"
+        )
+    element = from_numpy(a.dtype)
+    if any(s % element.itemsize for s in a.strides) or a.__array_interface__["data"][0] % element.itemsize:
+        raise KernelTypeError(
+            f"argument {name} has strides {a.strides}, not multiples of its elements' {element.itemsize} bytes; copy it first"
+        )
+    return element

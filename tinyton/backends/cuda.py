@@ -1,0 +1,303 @@
+"""CUDA through PyCUDA: the generated C++ goes to nvcc, the binary into the device's primary context."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import struct
+import subprocess
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import cache
+from ..codegen.dialect import CUDA
+from ..dtypes import DType
+from ..errors import BackendError, LaunchError
+
+FLAGS = ["-fmad=false", "-std=c++17"]
+FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float64": "d"}
+FORMATS |= {"uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q"}
+
+
+def unusable() -> str | None:
+    try:
+        import pycuda.driver as cu
+    except ImportError as error:
+        if "libcuda" in str(error):
+            return "PyCUDA finds no NVIDIA driver (libcuda) on this machine"
+        return 'PyCUDA is not installed; pip install "tinyton[cuda]" (python -m tinyton doctor tells more)'
+    try:
+        cu.init()
+        return None if cu.Device.count() else "no CUDA device is visible"
+    except Exception as error:
+        return f"the CUDA driver does not start: {error}"
+
+
+class Executor:
+    """Device 0, in its primary context, which torch, CuPy and others share."""
+
+    name = "cuda"
+    dialect = CUDA
+
+    def __init__(self) -> None:
+        import pycuda.driver as cu
+
+        self.cu = cu
+        self.pid, self.thread = os.getpid(), threading.get_ident()
+        self.device = cu.Device(0)
+        self.context = self.device.retain_primary_context()
+        self.context.push()
+        atexit.register(self._leave)
+        a, d = cu.device_attribute, self.device
+        self.capability = d.compute_capability()
+        self.arch = "sm_{}{}".format(*self.capability)
+        self.sm_count = d.get_attribute(a.MULTIPROCESSOR_COUNT)
+        self.limits = {
+            "threads": d.get_attribute(a.MAX_THREADS_PER_BLOCK),
+            "shared": d.get_attribute(a.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+            "private": 1 << 19,
+            "x": d.get_attribute(a.MAX_GRID_DIM_X),
+            "y": d.get_attribute(a.MAX_GRID_DIM_Y),
+            "z": d.get_attribute(a.MAX_GRID_DIM_Z),
+        }
+        self.per_sm = {
+            "threads": d.get_attribute(a.MAX_THREADS_PER_MULTIPROCESSOR),
+            "registers": d.get_attribute(a.MAX_REGISTERS_PER_MULTIPROCESSOR),
+            "shared": d.get_attribute(a.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
+            "blocks": d.get_attribute(a.MAX_BLOCKS_PER_MULTIPROCESSOR),
+        }
+        self._key = f"cuda {self.arch} {cu.get_version()} {nvcc_version()}"
+
+    def _leave(self) -> None:
+        try:
+            self.context.pop()
+        except self.cu.Error:
+            pass
+
+    @contextmanager
+    def here(self) -> Iterator[None]:
+        """The context, current in this thread."""
+        if threading.get_ident() == self.thread:
+            if os.getpid() != self.pid:
+                raise BackendError(
+                    "this process was forked after CUDA was in use, which CUDA does not survive; start processes with the spawn method"
+                )
+            yield
+            return
+        self.context.push()
+        try:
+            yield
+        finally:
+            self.context.pop()
+
+    def device_info(self) -> dict[str, object]:
+        driver = self.cu.get_driver_version()
+        runtime = self.cu.get_version()
+        return {
+            "device": self.device.name(),
+            "capability": "{}.{}".format(*self.capability),
+            "driver": _system_driver() or f"{driver // 1000}.{driver % 1000 // 10}",
+            "runtime": f"{runtime[0]}.{runtime[1]}",
+            "compiler": nvcc_version(),
+            "sm_count": self.sm_count,
+            "memory_bytes": self.device.total_memory(),
+        }
+
+    def key(self) -> str:
+        return self._key
+
+    def attribute(self, threads: int) -> str:
+        """How the source says the thread count. From sm_90 on nvcc writes it into the binary as it is; below, it
+        becomes a maximum, which `build` makes exact."""
+        return (
+            f"__block_size__(({threads}, 1, 1))"
+            if self.capability >= (9, 0)
+            else f"__launch_bounds__({threads})"
+        )
+
+    def build(self, low: Any) -> Any:
+        """The loaded function and how to pack its arguments, from the disk cache or from nvcc."""
+        options = [*FLAGS, *cache.build_options()]
+        entry = cache.Entry(low.source, self._key, " ".join(options))
+        with self.here():
+            binary = entry.read()
+            if binary is None:
+                binary = self._compile(low, options)
+                entry.write(binary)
+            module = self.cu.module_from_buffer(binary)
+            function = module.get_function(low.symbol)
+            if low.dynamic_shared:
+                function.set_attribute(
+                    self.cu.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, low.dynamic_shared
+                )
+        kinds = "".join("P" if v.type.pointer else FORMATS[v.type.dtype.name] for v in low.ir.params)
+        return Loaded(module, function, struct.Struct(kinds).pack, binary, low.dynamic_shared)
+
+    def _compile(self, low: Any, options: list[str]) -> bytes:
+        cache.count_compile()
+        if self.capability >= (9, 0):
+            return self.nvcc(low, "cubin", options)
+        return exact_threads(self.nvcc(low, "ptx", options))
+
+    def nvcc(self, low: Any, target: str, options: list[str]) -> bytes:
+        """What `SourceModule` does, without its cache, which warns with paths when it is cold."""
+        from pycuda import compiler, driver
+
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return compiler.compile(
+                    low.located,
+                    options=options,
+                    arch=self.arch,
+                    no_extern_c=True,
+                    cache_dir=False,
+                    target=target,
+                )
+        except driver.CompileError as error:
+            raise BackendError(f"nvcc refused kernel {low.name}:\n{error.stderr or error}") from None
+
+    def read_threads(self, loaded: Loaded) -> int:
+        """The thread count that the binary demands."""
+        return loaded.function.max_threads_per_block
+
+    def ptx(self, compiled: Any) -> str:
+        """PTX of the same source; the launch has made machine code only."""
+        with self.here():
+            text = self.nvcc(compiled.low, "ptx", [*FLAGS, *cache.build_options()])
+        return exact_threads(text).decode()
+
+    def sass(self, compiled: Any) -> str:
+        binary = compiled.loaded.binary
+        if not binary.startswith(b"\x7fELF"):
+            with self.here():
+                binary = self.nvcc(compiled.low, "cubin", [*FLAGS, *cache.build_options()])
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "kernel.cubin"
+            path.write_bytes(binary)
+            try:
+                return subprocess.run(
+                    ["nvdisasm", "-c", str(path)], capture_output=True, text=True, check=True
+                ).stdout
+            except (OSError, subprocess.CalledProcessError):
+                raise BackendError(
+                    "nvdisasm, which comes with the CUDA toolkit, is needed to show machine code"
+                ) from None
+
+    def registers(self, compiled: Any) -> int:
+        return compiled.loaded.function.num_regs
+
+    def spills(self, compiled: Any) -> int:
+        return compiled.loaded.function.local_size_bytes
+
+    def occupancy(self, compiled: Any) -> Any:
+        from ..occupancy import occupancy
+
+        return occupancy(
+            compiled.threads, compiled.registers, compiled.shared_bytes, self.per_sm, self.capability
+        )
+
+    def launch(self, compiled: Any, grid: tuple[int, int, int], args: list, stream: Any = None) -> None:
+        loaded = compiled.loaded
+        with self.here():
+            try:
+                loaded.function._launch_kernel(
+                    grid, (compiled.launch_threads, 1, 1), loaded.pack(*args), loaded.shared, stream
+                )
+            except self.cu.Error as error:
+                raise LaunchError(
+                    f"the CUDA driver refused to launch {compiled.name} with {compiled.launch_threads} threads: {error}"
+                ) from None
+
+    def foreign(self, name: str, x: Any) -> tuple[object, bool, Any] | None:
+        """Arrays of other libraries on this device: torch, CuPy, PyCUDA, anything with __cuda_array_interface__."""
+        if hasattr(x, "data_ptr") and hasattr(x, "is_cuda"):
+            if not x.is_cuda:
+                raise LaunchError(f"argument {name} is a torch tensor on the CPU; move it with .cuda()")
+            address, dtype = x.data_ptr(), x.dtype
+        elif hasattr(x, "__cuda_array_interface__"):
+            interface = x.__cuda_array_interface__
+            address, dtype = interface["data"][0], np.dtype(interface["typestr"])
+        else:
+            return None
+        return dtype, address % 16 == 0, address
+
+    def allocate(self, nbytes: int) -> Any:
+        with self.here():
+            try:
+                return self.cu.mem_alloc(max(nbytes, 16))
+            except self.cu.Error as error:
+                raise BackendError(f"{nbytes} bytes cannot be allocated on the device: {error}") from None
+
+    def pointer(self, name: str, handle: Any, dtype: DType, offset: int) -> int:
+        return int(handle) + offset
+
+    def borrow(self, span: np.ndarray) -> Any:
+        handle = self.allocate(span.nbytes)
+        self.write(handle, span)
+        return handle
+
+    def give_back(self, handle: Any, span: np.ndarray) -> None:
+        self.read(handle, span)
+
+    def write(self, handle: Any, data: np.ndarray) -> None:
+        with self.here():
+            self.cu.memcpy_htod(handle, data)
+
+    def read(self, handle: Any, out: np.ndarray) -> None:
+        with self.here():
+            self.cu.memcpy_dtoh(out, handle)
+
+    def synchronize(self) -> None:
+        with self.here():
+            self.context.synchronize()
+
+    def default_threads(self, kernel: Any) -> int:
+        from ..launch import choose_threads
+
+        return choose_threads(kernel)
+
+
+class Loaded:
+    """A function on the device."""
+
+    def __init__(self, module: Any, function: Any, pack: Any, binary: bytes, shared: int):
+        self.module, self.function, self.pack, self.binary, self.shared = (
+            module,
+            function,
+            pack,
+            binary,
+            shared,
+        )
+
+
+def exact_threads(ptx: bytes) -> bytes:
+    """PTX whose maximum of threads is a requirement: the driver refuses a launch with any other number."""
+    return re.sub(rb"\.maxntid ([0-9, ]+)", rb".reqntid \1", ptx)
+
+
+def nvcc_version() -> str:
+    from shutil import which
+
+    if not which("nvcc"):
+        return "none"
+    text = subprocess.run(["nvcc", "--version"], capture_output=True, text=True).stdout
+    found = re.search(r"release [\d.]+, V([\d.]+)", text)
+    return f"nvcc {found[1]}" if found else "nvcc"
+
+
+def _system_driver() -> str | None:
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text()
+    except OSError:
+        return None
+    found = re.search(r"Module\s+(?:for \S+\s+)?([\d.]+)", text)
+    return found[1] if found else None

@@ -1,0 +1,159 @@
+"""OpenCL: on a machine without a GPU, PoCL from PyPI compiles kernels for the CPU and runs a program a work-item."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .. import cache
+from ..codegen.dialect import OPENCL
+from ..dtypes import DType
+from ..errors import BackendError, LaunchError
+
+
+def unusable() -> str | None:
+    try:
+        import pyopencl as cl
+    except ImportError:
+        return 'PyOpenCL is not installed; pip install "tinyton[opencl]"'
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error:
+        platforms = []
+    if not any(p.get_devices() for p in platforms):
+        return 'no OpenCL driver is installed; pip install "tinyton[opencl]" brings one for the CPU on x86-64 Linux'
+    return None
+
+
+class Executor:
+    """One OpenCL device: a GPU if there is one, else the CPU."""
+
+    name = "opencl"
+    dialect = OPENCL
+    arch = ""
+
+    def __init__(self) -> None:
+        import pyopencl as cl
+
+        self.cl = cl
+        devices = [d for p in cl.get_platforms() for d in p.get_devices()]
+        is_gpu = [bool(d.type & cl.device_type.GPU) for d in devices]
+        self.device = devices[is_gpu.index(True)] if any(is_gpu) else devices[0]
+        self.on_cpu = not any(is_gpu)
+        self.context = cl.Context([self.device])
+        self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+        self.sm_count = self.device.max_compute_units
+        self.limits = {
+            "threads": self.device.max_work_group_size,
+            "shared": self.device.local_mem_size,
+            "private": 1 << 20 if self.on_cpu else 1 << 16,
+            **dict.fromkeys("xyz", 2**31 - 1),
+        }
+        self.last: Any = None
+
+    def device_info(self) -> dict[str, object]:
+        d = self.device
+        return {
+            "device": d.name.strip(),
+            "driver": f"{d.platform.name} {d.driver_version}",
+            "runtime": d.version.strip(),
+            "compiler": d.opencl_c_version.strip() if hasattr(d, "opencl_c_version") else "OpenCL C",
+            "sm_count": self.sm_count,
+            "memory_bytes": d.global_mem_size,
+        }
+
+    def key(self) -> str:
+        d = self.device
+        return f"opencl {d.platform.name} {d.name} {d.driver_version}"
+
+    def attribute(self, threads: int) -> str:
+        return ""
+
+    def build(self, low: Any) -> Any:
+        """The loaded kernel, from the disk cache or from the driver's compiler."""
+        cl = self.cl
+        options = cache.build_options()
+        entry = cache.Entry(low.source, self.key(), " ".join(options))
+        binary = entry.read()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                if binary is None:
+                    cache.count_compile()
+                    program = cl.Program(self.context, low.located).build(options, cache_dir=False)
+                    entry.write(program.get_info(cl.program_info.BINARIES)[0])
+                else:
+                    program = cl.Program(self.context, [self.device], [binary]).build()
+            except cl.Error as error:
+                raise BackendError(f"the OpenCL compiler refused kernel {low.name}:\n{error}") from None
+            kernel = getattr(program, low.symbol)
+        kinds: list[Any] = []
+        for v in low.ir.params:
+            kinds += (
+                [None, np.int64]
+                if v.type.pointer
+                else [v.type.dtype.numpy if v.type.dtype.name != "bool" else np.uint8]
+            )
+        kernel.set_scalar_arg_dtypes(kinds)
+        return kernel
+
+    def read_threads(self, loaded: Any) -> int:
+        """The work-group size that the binary demands."""
+        return int(
+            loaded.get_work_group_info(self.cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, self.device)[0]
+        )
+
+    def launch(self, compiled: Any, grid: tuple[int, int, int], args: list, stream: object = None) -> None:
+        flat: list[Any] = []
+        for a in args:
+            if type(a) is tuple:
+                flat += a
+            else:
+                flat.append(a)
+        kernel, (x, y, z) = compiled.loaded, grid
+        threads = compiled.launch_threads
+        queue = stream or self.queue
+        try:
+            kernel.set_args(*flat)
+            self.last = self.cl.enqueue_nd_range_kernel(queue, kernel, (x * threads, y, z), (threads, 1, 1))
+        except self.cl.Error as error:
+            raise LaunchError(f"the OpenCL driver refused to launch {compiled.name}: {error}") from None
+
+    def allocate(self, nbytes: int) -> Any:
+        try:
+            return self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, max(nbytes, 16))
+        except self.cl.Error as error:
+            raise BackendError(f"{nbytes} bytes cannot be allocated on the OpenCL device: {error}") from None
+
+    def pointer(self, name: str, handle: Any, dtype: DType, offset: int) -> tuple[Any, int]:
+        return handle, offset // dtype.itemsize
+
+    def borrow(self, span: np.ndarray) -> Any:
+        """Host memory as the device sees it: on a CPU, the same memory."""
+        flags = self.cl.mem_flags
+        return self.cl.Buffer(self.context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=span)
+
+    def give_back(self, handle: Any, span: np.ndarray) -> None:
+        """Makes what the device wrote visible in host memory."""
+        view, _ = self.cl.enqueue_map_buffer(
+            self.queue, handle, self.cl.map_flags.READ, 0, span.shape, span.dtype
+        )
+        view.base.release(self.queue)
+        self.queue.finish()
+
+    def write(self, handle: Any, data: np.ndarray) -> None:
+        self.cl.enqueue_copy(self.queue, handle, data)
+
+    def read(self, handle: Any, out: np.ndarray) -> None:
+        self.cl.enqueue_copy(self.queue, out, handle)
+
+    def default_threads(self, kernel: Any) -> int:
+        """On a CPU one thread walks a whole tile, in loops that the C compiler vectorises."""
+        from ..launch import choose_threads
+
+        return 1 if self.on_cpu else choose_threads(kernel)
+
+    def synchronize(self) -> None:
+        self.queue.finish()

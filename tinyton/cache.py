@@ -1,0 +1,128 @@
+"""Compiled kernels on disk: one file an entry, named by a digest of what it was made from, written by atomic rename.
+
+An entry is a line of JSON (format, digests) and the binary. Anything that does not check out is a miss. The folder is
+private; if it cannot be, or cannot be written, kernels are kept in memory only and one warning says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import tempfile
+import warnings
+from functools import cache
+from pathlib import Path
+
+from .errors import CacheWarning
+
+FORMAT = "tinyton-cache-1"
+_compiles = 0
+
+
+def count_compile() -> None:
+    global _compiles
+    _compiles += 1
+
+
+def compiles() -> int:
+    """How often a C compiler was called by this process."""
+    return _compiles
+
+
+def build_options() -> list[str]:
+    """Extra options for the C compiler, from TINYTON_BUILD_OPTIONS; part of every key."""
+    return os.environ.get("TINYTON_BUILD_OPTIONS", "").split()
+
+
+def folder() -> Path | None:
+    """The cache's folder: TINYTON_CACHE_DIR, else a ``tinyton`` folder among the user's caches. None if it is off
+    (TINYTON_CACHE_DIR=off), or not private, or cannot be written."""
+    chosen = os.environ.get("TINYTON_CACHE_DIR", "")
+    return None if chosen.lower() in ("off", "none", "0") else _prepared(chosen)
+
+
+@cache
+def _prepared(chosen: str) -> Path | None:
+    path = Path(chosen) if chosen else _user_cache()
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if why := _not_private(path):
+            raise OSError(why)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+        return path
+    except OSError as error:
+        warnings.warn(
+            f"kernels are kept in memory only: {error.strerror or error}", CacheWarning, stacklevel=2
+        )
+        return None
+
+
+def _user_cache() -> Path:
+    try:
+        from platformdirs import user_cache_path
+
+        return user_cache_path("tinyton")
+    except ImportError:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tinyton"
+
+
+def _not_private(path: Path) -> str | None:
+    if os.name != "posix":
+        return None
+    info = path.lstat()
+    if stat.S_ISLNK(info.st_mode):
+        return "the cache folder is a symbolic link"
+    if info.st_uid != os.getuid():
+        return "the cache folder belongs to another user"
+    if info.st_mode & 0o022:
+        return "the cache folder can be written by other users"
+    return None
+
+
+class Entry:
+    """One cached binary, keyed by everything that it depends on."""
+
+    def __init__(self, source: str, compiler: str, options: str):
+        from . import __version__
+
+        digest = hashlib.sha256()
+        for part in (FORMAT, __version__, compiler, options, source):
+            digest.update(f"{len(part)}:{part}".encode())
+        self.key = digest.hexdigest()
+
+    def path(self) -> Path | None:
+        where = folder()
+        return where / f"{self.key}.bin" if where else None
+
+    def read(self) -> bytes | None:
+        """The binary, or None if there is none that checks out."""
+        path = self.path()
+        if path is None:
+            return None
+        try:
+            head, _, body = path.read_bytes().partition(b"\n")
+            header = json.loads(head)
+        except (OSError, ValueError):
+            return None
+        wanted = {"format": FORMAT, "key": self.key, "payload": hashlib.sha256(body).hexdigest()}
+        return body if header == wanted else None
+
+    def write(self, body: bytes) -> None:
+        path = self.path()
+        if path is None:
+            return
+        header = json.dumps({"format": FORMAT, "key": self.key, "payload": hashlib.sha256(body).hexdigest()})
+        temporary = None
+        try:
+            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as f:
+                temporary = f.name
+                f.write(header.encode() + b"\n" + body)
+            os.replace(temporary, path)
+        except OSError:  # a full disk, say: the kernel is in memory all the same
+            if temporary:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)

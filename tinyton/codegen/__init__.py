@@ -1,0 +1,1 @@
+"""From IR and layouts to C that reads well."""

@@ -1,0 +1,188 @@
+"""How CUDA C++ and OpenCL C spell the same things."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..dtypes import DType, bool_, float32, int64
+
+NATIVE = {
+    "bool": "bool",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "int16": "short",
+    "uint16": "unsigned short",
+}
+NATIVE |= {"int32": "int", "uint32": "unsigned int", "float32": "float", "float64": "double"}
+NATIVE |= {"float16": "float", "bfloat16": "float"}  # in a register; in memory they are unsigned short
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The words of one target language."""
+
+    name: str
+    long: str
+    function: str  # before a helper function
+    memory: str  # before a pointer to global memory
+    barrier: str
+    shuffle: bool
+    unroll: bool
+    float_suffix: str  # of math functions on float32
+    axis: Callable[[str, int], str]
+    head: Callable[[str, list[str], str, int], list[str]]
+    shared: str
+    helpers: dict[str, str]
+    wide: DType = int64
+
+    def c(self, dtype: DType) -> str:
+        """The type of a register."""
+        return NATIVE.get(dtype.name) or (self.long if dtype.kind == "i" else f"unsigned {self.long}")
+
+    def stored(self, dtype: DType) -> str:
+        """The type of an element in memory."""
+        return "unsigned short" if dtype.is_half else "unsigned char" if dtype is bool_ else self.c(dtype)
+
+    def literal(self, value: object, dtype: DType) -> str:
+        if dtype is bool_:
+            return "true" if value else "false"
+        if dtype.is_int:
+            return self._integer(int(value), dtype)  # type: ignore[call-overload]
+        x = float(value)  # type: ignore[arg-type]
+        if math.isnan(x) or math.isinf(x):
+            word = "NAN" if math.isnan(x) else "INFINITY"
+            text = word if dtype.register is float32 else f"(double){word}"
+            return f"(-{text})" if x < 0 else text
+        if dtype.register is float32:
+            text = str(np.float32(x))
+            return (text if "." in text or "e" in text else text + ".0") + "f"
+        return repr(x)
+
+    def _integer(self, value: int, dtype: DType) -> str:
+        suffix = "u" if dtype.kind == "u" else ""
+        if dtype.bits == 64 and not -(1 << 31) <= value < 1 << 31:
+            suffix += "LL" if "long long" in self.long else "L"
+        if dtype.kind == "i" and value == dtype.range[0] and dtype.bits >= 32:
+            return f"({value + 1}{suffix} - 1)"
+        return f"{value}{suffix}" if value >= 0 else f"({value}{suffix})"
+
+    def math(self, name: str, dtype: DType) -> str:
+        return name + (self.float_suffix if dtype.register is float32 else "")
+
+    def program_id(self, axis: object) -> str:
+        return self.axis("program", axis)  # type: ignore[arg-type]
+
+    def num_programs(self, axis: object) -> str:
+        return self.axis("count", axis)  # type: ignore[arg-type]
+
+
+def _cuda_axis(what: str, axis: int) -> str:
+    return f"(int){'blockIdx' if what == 'program' else 'gridDim'}.{'xyz'[axis]}"
+
+
+def _opencl_axis(what: str, axis: int) -> str:
+    return f"(int){'get_group_id' if what == 'program' else 'get_num_groups'}({axis})"
+
+
+def _cuda_head(name: str, params: list[str], attribute: str, threads: int) -> list[str]:
+    lines = [f'extern "C" __global__ void {attribute}', f"{name}({', '.join(params)})", "{"]
+    return [*lines, "    const int thread = threadIdx.x;"]
+
+
+def _opencl_head(name: str, params: list[str], attribute: str, threads: int) -> list[str]:
+    lines = [
+        f"__kernel __attribute__((reqd_work_group_size({threads}, 1, 1)))",
+        f"void {name}({', '.join(params)})",
+        "{",
+    ]
+    return [*lines, "    const int thread = get_local_id(0);"] if threads > 1 else lines
+
+
+CUDA = Dialect(
+    name="cuda",
+    long="long long",
+    function="__device__ __forceinline__",
+    memory="",
+    barrier="__syncthreads();",
+    shuffle=True,
+    unroll=True,
+    float_suffix="f",
+    axis=_cuda_axis,
+    head=_cuda_head,
+    shared="__shared__ __align__(16)",
+    helpers={
+        "half_bits": """
+{fn} unsigned short half_bits(float x) {{  // round to nearest even
+    unsigned short h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+}}""",
+        "half_value": """
+{fn} float half_value(unsigned short h) {{
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
+    return x;
+}}""",
+        "bits_of": "\n{fn} unsigned int bits_of(float x) {{ return __float_as_uint(x); }}",
+        "float_of": "\n{fn} float float_of(unsigned int b) {{ return __uint_as_float(b); }}",
+        "double_to_half": """
+{fn} float double_to_half(double x) {{
+    unsigned short h;
+    asm("cvt.rn.f16.f64 %0, %1;" : "=h"(h) : "d"(x));
+    return half_value(h);
+}}""",
+    },
+)
+
+OPENCL = Dialect(
+    name="opencl",
+    long="long",
+    function="static inline",
+    memory="__global ",
+    barrier="barrier(CLK_LOCAL_MEM_FENCE);",
+    shuffle=False,
+    unroll=False,
+    float_suffix="",
+    axis=_opencl_axis,
+    head=_opencl_head,
+    shared="__local __attribute__((aligned(16)))",
+    helpers={
+        "half_bits": """
+{fn} unsigned short half_bits(float x) {{  // round to nearest even
+    unsigned short h;
+    vstore_half_rte(x, 0, (half*)&h);
+    return h;
+}}""",
+        "half_value": "\n{fn} float half_value(unsigned short h) {{ return vload_half(0, (const half*)&h); }}",
+        "bits_of": "\n{fn} unsigned int bits_of(float x) {{ return as_uint(x); }}",
+        "float_of": "\n{fn} float float_of(unsigned int b) {{ return as_float(b); }}",
+        "double_to_half": """
+{fn} float double_to_half(double x) {{
+    unsigned short h;
+    vstore_half_rte(x, 0, (half*)&h);
+    return half_value(h);
+}}""",
+    },
+)
+
+COMMON = {
+    "round_float16": "\n{fn} float round_float16(float x) {{ return half_value(half_bits(x)); }}",
+    "bfloat_bits": """
+{fn} unsigned short bfloat_bits(float x) {{  // round to nearest even; a NaN stays one
+    unsigned int b = bits_of(x);
+    return (unsigned short)(x != x ? b >> 16 | 0x40 : (b + 0x7fff + (b >> 16 & 1)) >> 16);
+}}""",
+    "bfloat_value": "\n{fn} float bfloat_value(unsigned short h) {{ return float_of((unsigned int)h << 16); }}",
+    "round_bfloat16": "\n{fn} float round_bfloat16(float x) {{ return bfloat_value(bfloat_bits(x)); }}",
+}
+NEEDS = {
+    "round_float16": ("half_value", "half_bits"),
+    "double_to_half": ("half_value",),
+    "bfloat_bits": ("bits_of",),
+    "bfloat_value": ("float_of",),
+    "round_bfloat16": ("bfloat_value", "bfloat_bits"),
+}

@@ -1,0 +1,211 @@
+"""A place in a loop over a thread's registers: which register, which coordinates, and C for the values there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ir import Op, Value
+from ..layout import Layout, Run
+from ..ops import OPS
+from ..passes.plan import Frame, sub_frame
+
+if TYPE_CHECKING:
+    from .emitter import Emitter
+
+
+class Scope:
+    """Inside one loop nest over the registers of ``layout``. ``shifted(k)`` is the place k registers further on;
+    ``corner``, a shape, stands for its element with the greatest coordinates instead of a register."""
+
+    def __init__(
+        self,
+        e: Emitter,
+        layout: Layout,
+        step: int,
+        whole: bool = False,
+        corner: tuple[int, ...] = (),
+        offset: int = 0,
+    ):
+        self.e, self.layout, self.step, self.whole, self.offset = e, layout, step, whole, offset
+        self.corner = corner
+        self.runs = layout.runs() if not corner else []
+        self.loops = [r for k, r in enumerate(self.runs) if k or step < 1 << r.bits]  # one round is no loop
+        self.memo: dict[tuple[Value, Frame], str] = {}
+        self.before: list[tuple[str, int]] = []
+        self.after: list[tuple[str, int]] = []
+        self.declared: set[str] = set()  # the variables of the loop's body
+        self.family: dict[int, Scope] = {offset: self}
+        self.coordinates = [self._coordinate(d) for d in range(len(layout.shape))]
+
+    def variable(self, run: Run) -> str:
+        return "r" if len(self.loops) == 1 else f"r{self.runs.index(run)}"
+
+    def heads(self) -> list[str]:
+        out = []
+        for run in reversed(self.loops):
+            v = self.variable(run)
+            advance = f"{v} += {self.step}" if run is self.runs[0] and self.step > 1 else f"++{v}"
+            if self.e.dialect.unroll:
+                out.append("#pragma unroll")
+            out.append(f"for (int {v} = 0; {v} < {1 << run.bits}; {advance}) {{")
+        return out
+
+    def _coordinate(self, dim: int) -> str:
+        if self.corner:
+            return str(self.corner[dim] - 1)
+        parts = [times(self.variable(run), run.step) for run in self.loops if run.dim == dim]
+        for run in self.layout.thread_runs():
+            if run.dim == dim:
+                whole = run.low == 0 and run.bits == len(self.layout.thread)
+                bits = (
+                    "thread"
+                    if whole
+                    else f"(thread & {(1 << run.bits) - 1})"
+                    if run.low == 0
+                    else f"(thread >> {run.low})"
+                )
+                if run.low and run.low + run.bits < len(self.layout.thread):
+                    bits = f"(thread >> {run.low} & {(1 << run.bits) - 1})"
+                parts.append(times(bits, run.step))
+        if self.offset and self.runs[0].dim == dim:
+            parts.append(str(self.offset * self.runs[0].step))
+        return " + ".join(reversed(parts)) or "0"
+
+    def register(self, offset: int = 0) -> str:
+        """The number of the register at this place."""
+        parts = [times(self.variable(run), 1 << run.low) for run in reversed(self.loops)]
+        if self.offset + offset:
+            parts.append(str(self.offset + offset))
+        return " + ".join(parts) or "0"
+
+    def gather(self, bits: list[tuple[int, int]]) -> str:
+        """The register number of another tile: bit pairs (of this register number, of that one)."""
+        parts: list[str] = []
+        for run in self.runs:
+            inside = [(i - run.low, j) for i, j in bits if run.low <= i < run.low + run.bits]
+            shift = self.offset if run is self.runs[0] else 0
+            base = self.variable(run) if run in self.loops else ""
+            base = f"({base} + {shift})" if base and shift else base or str(shift)
+            if len(inside) == run.bits and all(j == inside[0][1] + i for i, j in inside):
+                parts.append(times(base, 1 << inside[0][1]))
+            else:
+                parts += [times(f"({base} >> {i} & 1)", 1 << j) for i, j in inside]
+        return " + ".join(reversed(parts)) or "0"
+
+    def shifted(self, k: int) -> Scope:
+        if self.offset + k not in self.family:
+            other = Scope(self.e, self.layout, self.step, self.whole, self.corner, self.offset + k)
+            other.before, other.family, other.declared = self.before, self.family, self.declared
+            self.family[self.offset + k] = other
+        return self.family[self.offset + k]
+
+    def line(self, text: str) -> None:
+        op = self.e.op
+        self.after.append((text, op.loc.line if op and op.loc else 0))
+
+    def define(self, v: Value, text: str) -> None:
+        """The value of a member of the loop at this place: kept in its array, in a variable, or in place."""
+        if v in self.e.arrays:
+            self.line(f"{self.e.cell(v, self)} = {text};")
+            self.memo[v, self.identity()] = self.e.cell(v, self)
+        else:
+            self.memo[v, self.identity()] = self._local(v, self.identity(), text, self.after)
+
+    def _local(self, v: Value, frame: Frame, text: str, lines: list[tuple[str, int]]) -> str:
+        if not v.name and self.e.count.get(v, 0) < 2:
+            return text
+        name = (
+            self.e.fresh("last_" + self.e.name(v))
+            if self.corner
+            else self.e.local_name(v, frame, self.offset)
+        )
+        self.declared.add(name)
+        op = self.e.made[v]
+        const = "" if v.type.pointer else "const "
+        lines.append((f"{const}{self.e.ctype(v)} {name} = {text};", op.loc.line if op.loc else 0))
+        return name
+
+    def identity(self) -> Frame:
+        return tuple(range(len(self.layout.shape)))
+
+    def get(self, v: Value, frame: Frame | None = None) -> str:
+        """C for the element of ``v`` at this place, seen through ``frame``."""
+        frame = self.identity() if frame is None else frame
+        if not v.type.shape:
+            return self.e.scalar(v)
+        if (v, frame) in self.memo:
+            return self.memo[v, frame]
+        if v in self.e.arrays:
+            return self.e.cell_in(v, self, frame)
+        op = self.e.made[v]
+        if OPS[op.name].kind == "view":
+            return self.get(op.operands[0], sub_frame(op, frame))
+        if OPS[op.name].kind == "index":
+            text = OPS[op.name].emit(self.e, op, *(self.at(d) for d in frame))
+        else:
+            from .emitter import parenthesised
+
+            text = self.e.expression(op, [parenthesised(self.get(x, frame)) for x in op.operands])
+        lines = self.before if self.step > 1 or not self.after else self.after
+        self.memo[v, frame] = self._local(v, frame, text, lines)
+        return self.memo[v, frame]
+
+    def atom(self, v: Value, frame: Frame | None = None) -> str:
+        """`get`, to stand inside a bigger expression."""
+        from .emitter import parenthesised
+
+        return parenthesised(self.get(v, frame))
+
+    def at(self, dim: int | None) -> str:
+        return "0" if dim is None else self.coordinates[dim]
+
+    def pointer(self, v: Value) -> str:
+        """``base[offset]`` for a pointer that is a base plus an offset."""
+        frame = self.identity()
+        op = self.e.made.get(v)
+        while op is not None and OPS[op.name].kind == "view":
+            frame, v = sub_frame(op, frame), op.operands[0]
+            op = self.e.made.get(v)
+        if op is not None and op.name == "addptr" and not v.name and v not in self.e.arrays and v.type.shape:
+            base = self.get(op.operands[0], frame)
+            return f"{base if base.isidentifier() else f'({base})'}[{self.get(op.operands[1], frame)}]"
+        text = self.get(v, frame)
+        return f"*{text}" if text.isidentifier() else f"*({text})"
+
+    def padding(self, shape: tuple[int, ...], axes: tuple[int, ...] | None = None) -> str:
+        """The condition under which this place is beyond a tile's extents (along ``axes``); empty if it never is."""
+        dims = range(len(shape)) if axes is None else axes
+        beyond = [f"{self.coordinates[d]} >= {shape[d]}" for d in dims if self.layout.shape[d] != shape[d]]
+        return " || ".join(beyond)
+
+    def condition(self, op: Op) -> str:
+        """The condition under which an access happens at this place; empty if always."""
+        from .emitter import mask_of, parenthesised
+
+        mask = mask_of(op)
+        shape = op.operands[0].type.shape
+        parts = [f"{self.coordinates[d]} < {n}" for d, n in enumerate(shape) if self.layout.shape[d] != n]
+        if mask is not None and not (self.whole and mask in self.e.plan.monotone):
+            text = self.get(mask)
+            parts.append(parenthesised(text) if parts else text)
+        return " && ".join(parts)
+
+    def position(self, shape: tuple[int, ...]) -> str:
+        """The row-major place of this element in an array of ``shape``."""
+        parts, scale = [], 1
+        for d in reversed(range(len(shape))):
+            if self.layout.shape[d] > 1:
+                parts.append(
+                    times(
+                        self.coordinates[d]
+                        if " + " not in self.coordinates[d]
+                        else f"({self.coordinates[d]})",
+                        scale,
+                    )
+                )
+            scale *= shape[d]
+        return " + ".join(reversed(parts)) or "0"
+
+
+def times(text: str, factor: int) -> str:
+    return text if factor == 1 else f"{text} * {factor}"

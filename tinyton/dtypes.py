@@ -1,0 +1,166 @@
+"""Element types: what is in memory, what a register holds, and which type two of them make together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import KernelTypeError, KernelValueError
+
+
+@dataclass(frozen=True)
+class DType:
+    """An element type. ``kind`` is b, i, u or f; ``bits`` its width in memory.
+
+    float16 and bfloat16 are computed in float32 and rounded to nearest even after every operation, so their value in
+    a register (``register``) and in the interpreter is a float32 that their format can represent.
+
+    >>> float16.itemsize, float16.register.name
+    (2, 'float32')
+    """
+
+    name: str
+    kind: str
+    bits: int
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element in memory."""
+        return max(1, self.bits // 8)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_half(self) -> bool:
+        return self.kind == "f" and self.bits == 16
+
+    @property
+    def is_int(self) -> bool:
+        """True for integers and bool."""
+        return self.kind != "f"
+
+    @property
+    def short(self) -> str:
+        return {"b": "i1", "f": "f"}.get(self.kind, self.kind) + (str(self.bits) if self.kind != "b" else "")
+
+    @property
+    def register(self) -> DType:
+        """The type that holds a value of this one while it is computed with."""
+        return float32 if self.is_half else self
+
+    @property
+    def numpy(self) -> np.dtype:
+        """The NumPy type of an element in memory (the bits, for bfloat16)."""
+        return np.dtype("uint16" if self is bfloat16 else self.name)
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """Least and greatest value of an integer type."""
+        if self.kind == "i":
+            return -(1 << self.bits - 1), (1 << self.bits - 1) - 1
+        return 0, (1 << self.bits) - 1
+
+
+bool_ = DType("bool", "b", 1)
+int8, int16, int32, int64 = (DType(f"int{b}", "i", b) for b in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (DType(f"uint{b}", "u", b) for b in (8, 16, 32, 64))
+float16, float32, float64 = (DType(f"float{b}", "f", b) for b in (16, 32, 64))
+
+
+class _BFloat16(DType):
+    @property
+    def short(self) -> str:
+        return "bf16"
+
+
+bfloat16 = _BFloat16("bfloat16", "f", 16)
+
+ALL = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64)
+BY_NAME = {d.name: d for d in ALL}
+
+
+def from_numpy(dtype: object) -> DType:
+    """The element type of a NumPy dtype, of a dtype's name, or of a torch dtype; KernelTypeError if there is none."""
+    if isinstance(dtype, DType):
+        return dtype
+    name = str(dtype).removeprefix("torch.")
+    if name not in BY_NAME:
+        try:
+            name = np.dtype(dtype).name  # type: ignore[call-overload]
+        except TypeError:
+            pass
+    if name not in BY_NAME:
+        raise KernelTypeError(f"elements of type {name} are not supported; use one of {', '.join(BY_NAME)}")
+    return BY_NAME[name]
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The type of an operation on two typed operands."""
+    if a is b:
+        return a
+    if bool_ in (a, b):
+        return b if a is bool_ else a
+    if a.is_float != b.is_float:
+        return a if a.is_float else b
+    if a.bits == b.bits and a.is_float:
+        raise KernelTypeError(f"{a} and {b} have no common type; write .to(tt.float32) on one of them")
+    if a.kind == b.kind:
+        return a if a.bits > b.bits else b
+    signed, unsigned = (a, b) if a.kind == "i" else (b, a)
+    if signed.bits > unsigned.bits:
+        return signed
+    wider = f"int{min(64, 2 * unsigned.bits)}"
+    raise KernelTypeError(f"{a} and {b} have no common type; write .to(tt.{wider}) on one of them")
+
+
+def of_literal(value: bool | int | float, partner: DType | None) -> DType:
+    """The type that a Python number takes beside an operand of type ``partner`` (None: alone)."""
+    if isinstance(value, bool):
+        return partner or bool_
+    if isinstance(value, float):
+        return partner if partner is not None and partner.is_float else float32
+    if partner is not None and partner is not bool_:
+        fit(value, partner)
+        return partner
+    return int32 if int32.range[0] <= value <= int32.range[1] else int64
+
+
+def fit(value: int, dtype: DType) -> None:
+    """Refuses an integer literal that ``dtype`` cannot hold."""
+    if dtype.is_int and dtype is not bool_ and not dtype.range[0] <= value <= dtype.range[1]:
+        raise KernelValueError(
+            f"{value} is out of range for {dtype}, which holds {dtype.range[0]} to {dtype.range[1]}"
+        )
+
+
+def round_to(x: np.ndarray, dtype: DType) -> np.ndarray:
+    """Rounds float32 values to what ``dtype`` can represent (nearest, ties to even), kept in its register type."""
+    if dtype is float16:
+        with np.errstate(over="ignore"):
+            return np.asarray(x).astype(np.float16).astype(np.float32)
+    if dtype is bfloat16:
+        return unpack(pack(np.asarray(x, np.float32), dtype), dtype)
+    return np.asarray(x, dtype.register.numpy)
+
+
+def pack(x: np.ndarray, dtype: DType) -> np.ndarray:
+    """Values in their register type -> elements as they lie in memory."""
+    if dtype is bfloat16:
+        bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+        rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+        return np.where(np.isnan(x), bits >> 16 | 0x40, rounded).astype(np.uint16).reshape(np.shape(x))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(x).astype(dtype.numpy)
+
+
+def unpack(x: np.ndarray, dtype: DType) -> np.ndarray:
+    """Elements as they lie in memory -> values in their register type."""
+    if dtype is bfloat16:
+        return (np.asarray(x).astype(np.uint32) << 16).view(np.float32)
+    return np.asarray(x).astype(dtype.register.numpy)

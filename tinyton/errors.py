@@ -1,0 +1,79 @@
+"""What can go wrong, in the user's terms: a class a kind of mistake, and a caret under the user's own line."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Loc:
+    """A span of the user's source: kernel name, first line, columns of the span (0-based), and the text of that line."""
+
+    kernel: str
+    line: int
+    column: int
+    end: int
+    text: str
+
+    def caret(self) -> str:
+        """The source line with ``^`` under the span; a wide character takes two columns, as it does in a terminal."""
+        code = self.text.lstrip()
+        cut = len(self.text) - len(code)
+        before, under = (
+            code[: self.column - cut],
+            code[self.column - cut : max(self.end, self.column + 1) - cut],
+        )
+        return f"    {code.rstrip()}\n    {' ' * _width(before)}{'^' * max(1, _width(under))}"
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+class TinytonError(Exception):
+    """Base of every error that tinyton raises. ``.message`` is what is wrong; ``.loc`` where, if it is in a kernel."""
+
+    def __init__(self, message: str, loc: Loc | None = None, argument: str | None = None):
+        self.message, self.loc, self.argument = message, loc, argument
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        if self.loc is None:
+            return self.message
+        return f"kernel {self.loc.kernel}, line {self.loc.line}:\n{self.loc.caret()}\n{self.message}"
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.message, self.loc, self.argument)
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: the message alone, without the frames of the compiler."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class KernelSyntaxError(TinytonError):
+    """Python that a kernel cannot say."""
+
+
+class KernelTypeError(TinytonError):
+    """An operation on types or shapes that it does not take."""
+
+
+class KernelValueError(TinytonError):
+    """A compile-time value that is out of what is allowed."""
+
+
+class LaunchError(TinytonError):
+    """A launch that cannot be: grid, thread count, arguments, or a kernel that does not fit the device."""
+
+
+class BackendError(TinytonError):
+    """An executor that is absent or failed: the device, its driver, or its compiler."""
+
+
+class OutOfBoundsError(TinytonError):
+    """The interpreter saw an access outside the array: the program, the line and the element are named."""
+
+
+class CacheWarning(UserWarning):
+    """The kernel cache on disk cannot be used; kernels are kept in memory only."""

@@ -1,0 +1,235 @@
+"""Expressions: names, constants, operators, calls, attributes."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import operator
+from types import ModuleType
+
+from .._later import LATER
+from ..dtypes import DType, bool_
+from ..errors import KernelSyntaxError, KernelTypeError, KernelValueError, TinytonError
+from ..ir import Type, Value
+from ..language import LanguageFunction
+from ..ops import OPS
+from ..ops.typing import describe, number
+from .tracer import Tracer, plain, visits
+
+BINARY = {
+    ast.Add: ("add", operator.add),
+    ast.Sub: ("sub", operator.sub),
+    ast.Mult: ("mul", operator.mul),
+    ast.Div: ("truediv", operator.truediv),
+    ast.FloorDiv: ("floordiv", operator.floordiv),
+    ast.Mod: ("mod", operator.mod),
+    ast.Pow: (None, operator.pow),
+    ast.BitAnd: ("and", operator.and_),
+    ast.BitOr: ("or", operator.or_),
+    ast.BitXor: ("xor", operator.xor),
+    ast.LShift: ("shl", operator.lshift),
+    ast.RShift: ("shr", operator.rshift),
+}
+COMPARE = {
+    ast.Lt: ("lt", operator.lt),
+    ast.LtE: ("le", operator.le),
+    ast.Gt: ("gt", operator.gt),
+    ast.GtE: ("ge", operator.ge),
+    ast.Eq: ("eq", operator.eq),
+    ast.NotEq: ("ne", operator.ne),
+    ast.Is: (None, operator.is_),
+    ast.IsNot: (None, operator.is_not),
+    ast.In: (None, lambda x, y: x in y),
+    ast.NotIn: (None, lambda x, y: x not in y),
+}
+BUILTINS = {
+    f.__name__: f for f in (abs, bool, float, int, len, max, min, range, round, isinstance, str, tuple)
+}
+
+
+@visits(ast.Constant)
+def constant(t: Tracer, node: ast.Constant) -> object:
+    if isinstance(node.value, (bytes, complex)) or node.value is Ellipsis:
+        raise KernelSyntaxError(f"{node.value!r} is not a value that a kernel can use")
+    return node.value
+
+
+@visits(ast.Name)
+def name(t: Tracer, node: ast.Name) -> object:
+    if node.id not in t.env and node.id not in t.scope and node.id in BUILTINS:
+        return BUILTINS[node.id]
+    return t.lookup(node.id)
+
+
+@visits(ast.Tuple, ast.List)
+def sequence(t: Tracer, node: ast.Tuple) -> tuple:
+    return tuple(t.visit(x) for x in node.elts)
+
+
+@visits(ast.Attribute)
+def attribute(t: Tracer, node: ast.Attribute) -> object:
+    owner = t.visit(node.value)
+    if isinstance(owner, Value):
+        if node.attr in ("dtype", "shape"):
+            return getattr(owner.type, node.attr)
+        if node.attr == "to":
+            return Method("to", owner)
+        raise KernelTypeError(f"a tile has .to, .dtype and .shape, no .{node.attr}")
+    if not hasattr(owner, node.attr):
+        if isinstance(owner, ModuleType) and node.attr in LATER:
+            raise KernelSyntaxError(f"{node.attr} is not in this stage: it arrives in {LATER[node.attr]}")
+        close = suggest(node.attr, owner)
+        raise KernelSyntaxError(f"{ast.unparse(node.value)} has no {node.attr}{close}")
+    return plain(getattr(owner, node.attr), node.attr)
+
+
+def suggest(word: str, owner: object) -> str:
+    import difflib
+
+    found = difflib.get_close_matches(word, [w for w in dir(owner) if not w.startswith("_")], 1)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
+class Method:
+    """``x.to`` before its call."""
+
+    def __init__(self, name: str, owner: Value):
+        self.name, self.owner = name, owner
+
+
+def python(function, *args: object) -> object:
+    """A compile-time computation in Python, whose errors are the user's."""
+    try:
+        return function(*args)
+    except TinytonError:
+        raise
+    except Exception as error:
+        raise KernelValueError(f"{type(error).__name__}: {error}") from None
+
+
+def binary(t: Tracer, node: ast.AST, kind: ast.operator, x: object, y: object) -> object:
+    word, function = BINARY.get(type(kind), (None, None))
+    if not isinstance(x, Value) and not isinstance(y, Value) and function:
+        return python(function, x, y)
+    if word is None or word not in OPS:
+        t.refuse(kind, f"the operator {type(kind).__name__}")
+    return OPS[word].rule(t.builder, x, y)
+
+
+@visits(ast.BinOp)
+def bin_op(t: Tracer, node: ast.BinOp) -> object:
+    return binary(t, node, node.op, t.visit(node.left), t.visit(node.right))
+
+
+@visits(ast.Compare)
+def compare(t: Tracer, node: ast.Compare) -> object:
+    if len(node.ops) > 1:
+        raise KernelSyntaxError("a chained comparison is not supported in a kernel; write (a < b) & (b < c)")
+    x, y = t.visit(node.left), t.visit(node.comparators[0])
+    word, function = COMPARE[type(node.ops[0])]
+    if not isinstance(x, Value) and not isinstance(y, Value):
+        return python(function, x, y)
+    if word is None:
+        if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and (x is None or y is None):
+            return isinstance(node.ops[0], ast.IsNot)
+        t.refuse(node.ops[0], f"{type(node.ops[0]).__name__} on a run-time value")
+    return OPS[word].rule(t.builder, x, y)
+
+
+@visits(ast.UnaryOp)
+def unary(t: Tracer, node: ast.UnaryOp) -> object:
+    x = t.visit(node.operand)
+    if not isinstance(x, Value):
+        function = {
+            ast.USub: operator.neg,
+            ast.UAdd: operator.pos,
+            ast.Invert: operator.invert,
+            ast.Not: operator.not_,
+        }
+        return python(function[type(node.op)], x)
+    if isinstance(node.op, ast.UAdd):
+        return number(t.builder, x)
+    if isinstance(node.op, ast.Not):
+        if x.type.shape:
+            raise KernelTypeError("not is for one condition; of a mask, write ~mask")
+        return OPS["eq"].rule(t.builder, number(t.builder, x), False if x.type.dtype is bool_ else 0)
+    return OPS["neg" if isinstance(node.op, ast.USub) else "invert"].rule(t.builder, x)
+
+
+@visits(ast.JoinedStr)
+def joined(t: Tracer, node: ast.JoinedStr) -> str:
+    parts = [x.value if isinstance(x, ast.Constant) else x for x in node.values]
+    out = []
+    for part in parts:
+        if isinstance(part, str):
+            out.append(part)
+            continue
+        value = t.visit(part.value)  # type: ignore[attr-defined]
+        if isinstance(value, Value) or part.format_spec is not None:  # type: ignore[attr-defined]
+            raise KernelSyntaxError("an f-string in a kernel holds compile-time values, without a format")
+        out.append(str(value))
+    return "".join(out)
+
+
+@visits(ast.Call)
+def call(t: Tracer, node: ast.Call) -> object:
+    function = t.visit(node.func)
+    if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
+        raise KernelSyntaxError("* and ** in a call are not supported in a kernel; name the arguments")
+    args = [t.visit(a) for a in node.args]
+    kwargs = {k.arg: t.visit(k.value) for k in node.keywords}
+    if isinstance(function, Method):
+        return apply(t, node, f".{function.name}", OPS["cast"].rule, [function.owner, *args], kwargs)
+    values = [v for v in (*args, *kwargs.values()) if isinstance(v, Value)]
+    if isinstance(function, LanguageFunction):
+        if function.entry.host and not values:
+            return python(function.entry.host, *args)
+        return apply(t, node, f"tt.{function.__name__}", function.entry.rule, args, kwargs)
+    label = ast.unparse(node.func)
+    if isinstance(function, DType):
+        raise KernelTypeError(f"a type is not called; write x.to(tt.{function})")
+    if function in (min, max) and values and len(args) > 1 and not kwargs:
+        out = args[0]
+        for x in args[1:]:
+            out = OPS["minimum" if function is min else "maximum"].rule(t.builder, out, x)
+        return out
+    if function is abs and values:
+        return apply(t, node, label, OPS["abs"].rule, args, kwargs)
+    if not callable(function):
+        raise KernelTypeError(f"{label} is not a function ({describe(function)})")
+    if function in BUILTINS.values() or getattr(function, "__module__", "") in (
+        "math",
+        __name__.split(".")[0] + ".layout",
+    ):
+        if values:
+            raise KernelTypeError(
+                f"{label} takes compile-time values; given {values[0].type}"
+                + ("; write .to(...)" if function in (int, float, bool) else "")
+            )
+        return python(lambda: function(*args, **kwargs))
+    raise KernelTypeError(f"{label} is a plain Python function; a kernel calls the functions of tt only")
+
+
+def apply(t: Tracer, node: ast.Call, label: str, rule, args: list, kwargs: dict) -> object:
+    """Calls a typing rule with the user's arguments; an error about one argument points at it."""
+    signature = inspect.signature(rule)
+    names = list(signature.parameters)[1:]
+    try:
+        signature.bind(t.builder, *args, **kwargs)
+    except TypeError as error:
+        shown = ", ".join(names[1:] if label.startswith(".") else names)
+        raise KernelTypeError(
+            f"{label}: {error}; it takes ({shown})".replace("argument: ", "argument ")
+        ) from None
+    try:
+        result = rule(t.builder, *args, **kwargs)
+    except TinytonError as error:
+        if error.loc is None and error.argument is not None:
+            position = names.index(error.argument) - label.startswith(".") if error.argument in names else -1
+            places = {k.arg: k.value for k in node.keywords} | (
+                {error.argument: node.args[position]} if 0 <= position < len(node.args) else {}
+            )
+            if error.argument in places:
+                error.loc = t.source.loc(places[error.argument])
+        raise
+    return None if isinstance(result, Value) and result.type == Type(DType("void", "b", 0)) else result

@@ -1,0 +1,34 @@
+"""``x[:, None]`` on tiles, ``shape[0]`` on compile-time sequences."""
+
+from __future__ import annotations
+
+import ast
+
+from ..errors import KernelTypeError
+from ..ir import Value
+from ..ops import OPS
+from .expressions import python
+from .tracer import Tracer, visits
+
+
+@visits(ast.Subscript)
+def subscript(t: Tracer, node: ast.Subscript) -> object:
+    owner = t.visit(node.value)
+    if not isinstance(owner, Value):
+        index = t.visit(node.slice)
+        if isinstance(index, Value):
+            raise KernelTypeError("a compile-time sequence takes a compile-time index")
+        return python(lambda: owner[index])  # type: ignore[index]
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    kept = 0
+    for position, part in enumerate(parts):
+        if isinstance(part, ast.Slice) and part.lower is part.upper is part.step is None:
+            kept += 1
+        elif isinstance(part, ast.Constant) and part.value is None:
+            owner = OPS["expand"].rule(t.builder, owner, position)
+        else:
+            with t.at(part):
+                raise KernelTypeError("a tile is indexed with : and None only, as in x[:, None]")
+    if kept > len(owner.type.shape) - (len(parts) - kept):
+        raise KernelTypeError(f"too many : for a tile of shape {list(owner.type.shape)}")
+    return owner

@@ -1,0 +1,153 @@
+"""The walk over the syntax tree. Each kind of node has a handler, in this folder; a node without one is refused."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._later import LATER
+from ..errors import KernelSyntaxError, KernelTypeError, TinytonError
+from ..ir import Block, Builder, Kernel, Op, Type, Value
+from .source import Source
+
+Handler = Callable[["Tracer", ast.AST], object]
+HANDLERS: dict[type[ast.AST], Handler] = {}
+
+INSTEAD = {
+    "While": "write for k in range(...) with a run-time bound",
+    "Break": "put the test into the bounds of the loop, or under an if",
+    "Continue": "put the rest of the body under an if",
+    "Return": "a kernel gives its results through tt.store",
+    "FunctionDef": "define it at module level",
+    "Lambda": "write the expression where it is used",
+    "ListComp": "write a loop over tt.static_range",
+    "Try": "check before the launch",
+    "Assert": "write tt.static_assert(condition, message) for what is known at compile time",
+    "Raise": "write tt.static_assert(condition, message) for what is known at compile time",
+    "Delete": "just stop using the name",
+    "Import": "import at the top of the module",
+    "ImportFrom": "import at the top of the module",
+    "Global": "a kernel reads globals without declaring them, and cannot change them",
+    "NamedExpr": "assign on a line of its own",
+    "AnnAssign": "write x = ..., without the annotation",
+    "Pow": "write x * x, or tt.exp2 and tt.log",
+    "MatMult": "write the product with tt.sum over a broadcast, x[:, :, None] * y[None, :, :]",
+    "Slice": "a tile is indexed with : and None only, as in x[:, None]",
+}
+
+
+def visits(*kinds: type[ast.AST]) -> Callable[[Handler], Handler]:
+    """Registers a handler for kinds of syntax nodes."""
+
+    def register(handler: Handler) -> Handler:
+        for kind in kinds:
+            HANDLERS[kind] = handler
+        return handler
+
+    return register
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A name that some path leaves without a (single) value; using it is the error ``message``."""
+
+    message: str
+
+
+class Tracer:
+    """Runs a kernel's body once over types: names are bound to IR values or to compile-time Python objects."""
+
+    def __init__(self, source: Source, scope: Mapping[str, object]):
+        self.source, self.scope = source, scope
+        self.builder = Builder()
+        self.env: dict[str, object] = {}
+        self.bound_at: dict[str, int] = {}
+
+    def visit(self, node: ast.AST) -> object:
+        """The value of an expression, or the effect of a statement, with errors placed at the node."""
+        outer = self.builder.loc
+        with self.at(node):
+            handler = HANDLERS.get(type(node))
+            if handler is None:
+                self.refuse(node)
+            result = handler(self, node)  # type: ignore[misc]
+        self.builder.loc = outer
+        return result
+
+    def refuse(self, node: ast.AST, what: str | None = None) -> None:
+        name = type(node).__name__
+        if name in LATER:
+            raise KernelSyntaxError(f"{what or name} is not in this stage: it arrives in {LATER[name]}")
+        instead = f"; {INSTEAD[name]}" if name in INSTEAD else ""
+        raise KernelSyntaxError(f"{what or name} is not supported in a kernel{instead}")
+
+    @contextmanager
+    def at(self, node: ast.AST) -> Iterator[None]:
+        if hasattr(node, "lineno"):
+            self.builder.loc = self.source.loc(node)
+        try:
+            yield
+        except TinytonError as error:
+            if error.loc is None:
+                error.loc = self.source.loc(node) if hasattr(node, "lineno") else None
+            raise
+
+    def body(self, statements: list[ast.stmt]) -> None:
+        for statement in statements:
+            self.visit(statement)
+
+    def bind(self, name: str, value: object, node: ast.AST) -> None:
+        """Assigns a name; the value takes it as its name in the IR, unless it has one."""
+        last = self.builder.ops[-1] if self.builder.ops else None
+        if isinstance(value, Value) and not value.name and last and last.results == (value,):
+            named = replace(value, name=name)
+            self.builder.ops[-1] = replace(last, results=(named,))
+            value = named
+        self.env[name] = value
+        self.bound_at[name] = self.source.loc(node).line
+
+    def lookup(self, name: str) -> object:
+        if name in self.env:
+            value = self.env[name]
+            if isinstance(value, Missing):
+                raise KernelSyntaxError(value.message)
+            return value
+        if name in self.scope:
+            return plain(self.scope[name], name)
+        raise KernelSyntaxError(f"{name} is not defined: not a parameter, not assigned above, not a global")
+
+    @contextmanager
+    def block(self) -> Iterator[list[Op]]:
+        """Collects the ops that are appended inside, apart from the ops around."""
+        outer, self.builder.ops = self.builder.ops, []
+        try:
+            yield self.builder.ops
+        finally:
+            self.builder.ops = outer
+
+
+def plain(value: object, name: str) -> object:
+    """A compile-time object as kernels see it: NumPy scalars are Python numbers; arrays are refused."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
+        raise KernelTypeError(f"{name} is an array outside the kernel; pass it as an argument")
+    return value
+
+
+def trace(
+    source: Source, types: Mapping[str, Type], constants: Mapping[str, object], weak: frozenset[str]
+) -> Kernel:
+    """The IR of a kernel for these argument types and constexpr values. ``weak`` names the float arguments."""
+    tracer = Tracer(source, source.scope())
+    params = tuple(Value(t, name) for name, t in types.items())
+    tracer.builder.weak.update(v for v in params if v.name in weak)
+    tracer.env.update({v.name: v for v in params})
+    tracer.env.update({name: plain(value, name) for name, value in constants.items()})
+    tracer.bound_at.update(dict.fromkeys(tracer.env, source.loc(source.tree).line))
+    tracer.body(source.tree.body)
+    return Kernel(source.name, params, Block((), tuple(tracer.builder.ops)))

@@ -1,0 +1,208 @@
+"""The tile IR: typed values in single assignment, ops in blocks, loops and branches as ops that hold blocks.
+
+    kernel add(x_ptr: *f32, n: i32)
+      pid: i32 = program_id axis=0                    # a scalar is the same for all threads of a program
+      offs: i32[1024] = arange start=0                # a tile
+      ...
+
+A pass takes a Kernel and returns a new one; `verify` runs after each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from .dtypes import DType
+from .errors import Loc
+
+
+@dataclass(frozen=True)
+class Type:
+    """A scalar (shape ``()``) or a tile of elements, or of pointers to elements."""
+
+    dtype: DType
+    shape: tuple[int, ...] = ()
+    pointer: bool = False
+
+    def __str__(self) -> str:
+        return (
+            ("*" if self.pointer else "") + self.dtype.short + (str(list(self.shape)) if self.shape else "")
+        )
+
+    def with_shape(self, shape: tuple[int, ...]) -> Type:
+        return replace(self, shape=shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """One result of one op, or a parameter. ``name`` is the user's variable, or empty. Equal only to itself."""
+
+    type: Type
+    name: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Ops in order, run with ``params`` bound, giving ``yields``."""
+
+    params: tuple[Value, ...] = ()
+    ops: tuple[Op, ...] = ()
+    yields: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """An operation: the name of its entry in `ops/`, its operands, its compile-time attributes, its nested blocks."""
+
+    name: str
+    operands: tuple[Value, ...] = ()
+    results: tuple[Value, ...] = ()
+    attrs: dict[str, object] = field(default_factory=dict)
+    blocks: tuple[Block, ...] = ()
+    loc: Loc | None = None
+
+    @property
+    def result(self) -> Value:
+        return self.results[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A kernel: its name, its run-time parameters (constexpr ones are gone), and its body."""
+
+    name: str
+    params: tuple[Value, ...]
+    body: Block
+
+    def __str__(self) -> str:
+        return "\n".join(_print(self))
+
+    def ops(self) -> Iterator[Op]:
+        """Every op, in program order, those of nested blocks after the op that holds them."""
+        return walk(self.body)
+
+
+def walk(block: Block) -> Iterator[Op]:
+    for op in block.ops:
+        yield op
+        for inner in op.blocks:
+            yield from walk(inner)
+
+
+class Builder:
+    """Where the front end and the passes append ops; ``loc`` is the place in the source that new ops come from."""
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+        self.loc: Loc | None = None
+        self.weak: set[Value] = set()  # float arguments: they take their partner's type, as Python numbers do
+
+    def add(self, name: str, operands: tuple[Value, ...], result: Type | None, **attrs: object) -> Value:
+        """Appends an op with one result (or none) and returns the result."""
+        results = () if result is None else (Value(result),)
+        self.ops.append(Op(name, operands, results, attrs, (), self.loc))
+        return results[0] if results else Value(Type(DType("void", "b", 0)))
+
+
+def rewrite(kernel: Kernel, visit: Callable[[Op, dict[Value, Value], Builder], bool]) -> Kernel:
+    """Copies a kernel op by op. ``visit(op, renamed, builder)`` sees each op with its operands already renamed; it
+    returns True once it has appended what replaces the op and has mapped the old results in ``renamed``."""
+    renamed: dict[Value, Value] = {}
+
+    def block_of(old: Block) -> Block:
+        builder = Builder()
+        for op in old.ops:
+            new = replace(
+                op,
+                operands=tuple(renamed.get(v, v) for v in op.operands),
+                blocks=tuple(block_of(b) for b in op.blocks),
+            )
+            builder.loc = op.loc
+            if not visit(new, renamed, builder):
+                builder.ops.append(new)
+        return Block(old.params, tuple(builder.ops), tuple(renamed.get(v, v) for v in old.yields))
+
+    return replace(kernel, body=block_of(kernel.body))
+
+
+def uses(kernel: Kernel) -> dict[Value, int]:
+    """How often each value is used, as an operand or as a block's yield."""
+    count: dict[Value, int] = {}
+    for op in kernel.ops():
+        for v in (*op.operands, *(y for b in op.blocks for y in b.yields)):
+            count[v] = count.get(v, 0) + 1
+    return count
+
+
+def _print(kernel: Kernel) -> Iterator[str]:
+    names: dict[Value, str] = {}
+    taken: set[str] = set()
+
+    def name(v: Value) -> str:
+        if v not in names:
+            base = v.name or "t"
+            k = 0 if v.name else 1
+            while (text := f"{base}_{k}" if k else base) in taken:
+                k += 1
+            taken.add(text)
+            names[v] = text
+        return names[v]
+
+    def typed(v: Value) -> str:
+        return f"{name(v)}: {v.type}"
+
+    def block(b: Block, depth: int) -> Iterator[str]:
+        pad = "  " * depth
+        for op in b.ops:
+            left = ", ".join(typed(v) for v in op.results)
+            words = [op.name, *(name(v) for v in op.operands), *(f"{k}={v}" for k, v in op.attrs.items())]
+            yield f"{pad}{left + ' = ' if left else ''}{' '.join(words)}"
+            for k, inner in enumerate(op.blocks):
+                yield f"{pad}{'else ' if k else 'do '}({', '.join(typed(v) for v in inner.params)})"
+                yield from block(inner, depth + 1)
+                if inner.yields:
+                    yield f"{pad}  yield {', '.join(name(v) for v in inner.yields)}"
+
+    yield f"kernel {kernel.name}({', '.join(typed(v) for v in kernel.params)})"
+    yield from block(kernel.body, 1)
+
+
+class VerifyError(AssertionError):
+    """A pass broke the IR: a fault of the compiler, never of the user."""
+
+
+def verify(kernel: Kernel, known: Callable[[Op], str | None]) -> Kernel:
+    """Checks that values are defined once and before use, that blocks yield what their op gives, and that ``known``
+    (which says what is wrong with one op, or None) accepts every op. Returns the kernel."""
+    defined: set[Value] = set()
+
+    def define(values: tuple[Value, ...], where: str) -> None:
+        for v in values:
+            if v in defined:
+                raise VerifyError(f"{where}: {v.name or v.type} is defined twice")
+            defined.add(v)
+
+    def need(values: tuple[Value, ...], where: str) -> None:
+        for v in values:
+            if v not in defined:
+                raise VerifyError(f"{where}: {v.name or v.type} is used before it is defined")
+
+    def block(b: Block, where: str) -> None:
+        inside = set(defined)
+        define(b.params, where)
+        for op in b.ops:
+            need(op.operands, op.name)
+            if wrong := known(op):
+                raise VerifyError(f"{op.name}: {wrong}\n{kernel}")
+            for inner in op.blocks:
+                block(inner, op.name)
+                if [v.type for v in inner.yields] != [v.type for v in op.results]:
+                    raise VerifyError(f"{op.name}: yields {inner.yields}, gives {op.results}")
+            define(op.results, op.name)
+        need(b.yields, where)
+        defined.intersection_update(inside)
+
+    define(kernel.params, kernel.name)
+    block(kernel.body, kernel.name)
+    return kernel

@@ -1,0 +1,44 @@
+"""What a kernel may say: a function a name, made from the entries in `ops/`, and the marks a user puts on parameters."""
+
+from __future__ import annotations
+
+import inspect
+
+from . import dtypes, ops
+from .errors import TinytonError
+from .ops import Entry
+
+
+class constexpr:
+    """Annotates a kernel parameter whose value is fixed when the kernel is compiled: ``BLOCK: tt.constexpr``.
+
+    The value (any hashable one) is baked into the code and into the key of the kernel; it is not passed at launch.
+    ``tt.constexpr(5)`` is just 5.
+    """
+
+    def __new__(cls, value: object) -> object:  # type: ignore[misc]
+        return value
+
+
+class LanguageFunction:
+    """A name of the kernel language, such as ``tt.load``: usable in kernels only, unless it has a meaning on the host."""
+
+    def __init__(self, name: str, entry: Entry):
+        self.entry = entry
+        self.host = entry.host  # what it means outside kernels, if anything
+        self.__name__ = name
+        self.__doc__ = inspect.getdoc(entry.rule)
+        self.__signature__ = entry.signature
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        if self.host is None:
+            raise TinytonError(f"tt.{self.__name__} is for kernels: call it in a function under @tt.jit")
+        return self.host(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"tt.{self.__name__}{self.__signature__}"
+
+
+FUNCTIONS = {name: LanguageFunction(name, entry) for name, entry in ops.PUBLIC.items()}
+DTYPES = {("bool_" if d is dtypes.bool_ else d.name): d for d in dtypes.ALL} | {"int1": dtypes.bool_}
+NAMES = FUNCTIONS | DTYPES | {"constexpr": constexpr}

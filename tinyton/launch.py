@@ -1,0 +1,112 @@
+"""Launches: grids, thread counts, and the three ways to a launch configuration.
+
+Two numbers that are easily taken for one: how much data a program covers (the tile, a constexpr of yours) and how many
+threads it runs on (the compiler's choice, written into the binary).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from .errors import LaunchError
+from .ir import Kernel
+from .passes.plan import padded
+
+Grid = int | tuple[int, ...] | list[int] | Callable[[dict[str, object]], Any]
+
+
+def as_grid(grid: Any, meta: dict[str, object], limits: dict[str, int]) -> tuple[int, int, int]:
+    """A grid as three numbers, checked against the device's limits. An int is one axis; a callable gets the kernel's
+    constexpr values by name."""
+    if callable(grid):
+        grid = grid(meta)
+    axes = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
+    if not 1 <= len(axes) <= 3:
+        raise LaunchError(f"a grid has one to three axes, not {len(axes)}: {grid!r}")
+    out = []
+    for axis, n in enumerate(axes):
+        if isinstance(n, bool) or not hasattr(n, "__index__"):
+            raise LaunchError(f"axis {axis} of the grid is {n!r}, a {type(n).__name__}; it must be an int")
+        n = n.__index__()
+        limit = limits["xyz"[axis]]
+        if n < 0 or n > limit:
+            raise LaunchError(f"axis {axis} of the grid is {n}; it must be 0 to {limit}")
+        out.append(n)
+    return tuple(out) + (1,) * (3 - len(out))  # type: ignore[return-value]
+
+
+def check_threads(num_threads: int | None, num_warps: int | None, limit: int) -> int | None:
+    """The thread count that was asked for, or None."""
+    if num_threads is not None and num_warps is not None and num_threads != 32 * num_warps:
+        raise LaunchError(f"num_threads={num_threads} and num_warps={num_warps} disagree; give one of them")
+    for word, n, unit in (("num_warps", num_warps, 32), ("num_threads", num_threads, 1)):
+        if n is None:
+            continue
+        if isinstance(n, bool) or not hasattr(n, "__index__") or n < 1 or n & (n - 1):
+            raise LaunchError(f"{word} must be a power of two, not {n!r}")
+        if n * unit > limit:
+            raise LaunchError(f"{word}={n} is {n * unit} threads a program; this device allows {limit}")
+        return int(n) * unit
+    return None
+
+
+def choose_threads(kernel: Kernel) -> int:
+    """The compiler's choice for a GPU: 128 threads, and more where a reduction runs over a tile so large that each of 128
+    would hold more than eight of its elements. Defended by tests/bench/threads.py."""
+    tiles = [prod(padded(op.operands[0].type.shape)) for op in kernel.ops() if op.name == "reduce"]
+    threads = 128
+    while tiles and threads < 1024 and max(tiles) > threads * 8:
+        threads *= 2
+    return threads
+
+
+@dataclass(frozen=True)
+class LaunchConfig:
+    """How many programs (``grid``), threads a program (``block``) and programs a cluster (``cluster``).
+
+    >>> LaunchConfig(grid=4, block=128).grid
+    (4, 1, 1)
+    """
+
+    grid: Any
+    block: Any = None
+    cluster: Any = 1
+    check: bool = field(default=True, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("grid", "block", "cluster"):
+            value = getattr(self, name)
+            if value is not None and not callable(value):
+                object.__setattr__(self, name, as_grid(value, {}, dict.fromkeys("xyz", 2**31 - 1)))
+
+    @classmethod
+    def with_grid(cls, grid: Any, compiled: Any) -> LaunchConfig:
+        """Your grid, the threads that the binary was compiled for: the safe way. You know how much data a program
+        covers, so you know the grid; the compiler knows the threads."""
+        return cls(grid, compiled.reqntid)
+
+    @classmethod
+    def from_program(cls, n_elements: int, compiled: Any) -> LaunchConfig:
+        """Threads from the binary, and as many programs as there are threads' worths in ``n_elements``: right only if
+        a program handles one element a thread. A kernel whose tile is bigger gets too many programs, one whose tile is
+        smaller too few."""
+        return cls(-(-n_elements // prod(compiled.reqntid)), compiled.reqntid)
+
+    @classmethod
+    def explicit(cls, n_elements: int, block_size: int, *, check: bool = True) -> LaunchConfig:
+        """``block_size`` threads and elements a program, both from you. Refused at launch unless that is the thread
+        count in the binary; ``check=False`` leaves the refusal to the driver."""
+        return cls(-(-n_elements // block_size), block_size, check=check)
+
+    def threads_for(self, compiled: Any) -> int:
+        """The thread count to launch with, checked against the binary."""
+        block = self.block or compiled.reqntid
+        if self.check and block != compiled.reqntid:
+            raise LaunchError(
+                f"{compiled.name} was compiled for {compiled.reqntid} threads a program and cannot be launched with "
+                f"{block}; take the threads from the binary: LaunchConfig.with_grid(grid, compiled)"
+            )
+        return prod(block)

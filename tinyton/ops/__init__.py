@@ -1,0 +1,62 @@
+"""The operations of the language, one entry each: its typing rule, what it means in NumPy, and the C that it becomes.
+
+An entry is a function under `@op(...)`: the function is the typing rule (it checks its arguments and appends to the
+builder), ``numpy=`` is the meaning, ``emit=`` the code. Every module of this folder is read when the package is imported.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pkgutil import iter_modules
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One op. ``kind`` says how the code generator treats it: "elementwise" (``emit`` gives an expression per element),
+    "typed" (elementwise, but NumPy's side needs the op too), "index" (elementwise, made from coordinates alone), "view" (the
+    same elements looked at as another shape), "statement" (``emit`` writes statements) or "macro" (made of other ops)."""
+
+    name: str
+    rule: Callable
+    numpy: Callable
+    emit: Callable
+    kind: str = "elementwise"
+    public: bool = True
+    exact: bool = False  # the result needs no rounding to a 16-bit float, no wrapping to a narrow integer
+    cheap: bool = False  # may be computed again wherever it is needed
+    effect: bool = False  # must run even if nobody uses a result
+    host: Callable | None = None  # what it gives outside kernels, and on constants
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """What the user writes: the rule's parameters without the builder."""
+        signature = inspect.signature(self.rule)
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+OPS: dict[str, Entry] = {}
+PUBLIC: dict[str, Entry] = {}
+
+
+def op(**options: object) -> Callable[[Callable], Callable]:
+    """Registers a typing rule as an op. The op's name is the function's, without a trailing underscore."""
+
+    def register(rule: Callable) -> Callable:
+        name = rule.__name__.rstrip("_")
+        entry = OPS[name] = Entry(name, rule, **options)  # type: ignore[arg-type]
+        if entry.public:
+            PUBLIC[name] = entry
+        return rule
+
+    return register
+
+
+def load_all() -> None:
+    for module in sorted(m.name for m in iter_modules(__path__)):
+        import_module(f".{module}", __name__)
+
+
+load_all()

@@ -1,0 +1,155 @@
+"""Loads and stores through tiles of pointers, 16 bytes at a time where neighbouring registers are neighbours in memory."""
+
+from __future__ import annotations
+
+from ..dtypes import bool_
+from ..errors import KernelTypeError
+from ..ir import Builder, Type, Value
+from . import op
+from .typing import Operand, broadcast, broadcast_shape, cast_value, describe, value_of
+
+
+def _pointer(ptr: object) -> Value:
+    if not (isinstance(ptr, Value) and ptr.type.pointer):
+        raise KernelTypeError(
+            f"expected a pointer (an array argument, plus an offset), not {describe(ptr)}", argument="ptr"
+        )
+    return ptr
+
+
+def _mask(b: Builder, mask: Operand) -> Value:
+    m = value_of(b, mask)
+    if m.type.dtype is not bool_ or m.type.pointer:
+        raise KernelTypeError(
+            f"a mask is bool, not {m.type}; compare first, as in mask=offsets < n", argument="mask"
+        )
+    return m
+
+
+def _fit(b: Builder, v: Value, shape: tuple[int, ...], what: str) -> Value:
+    if broadcast_shape(v.type.shape, shape) != shape:
+        raise KernelTypeError(
+            f"{what} has shape {list(v.type.shape)}, more than the pointer's {list(shape)}", argument=what
+        )
+    return broadcast(b, v, shape)
+
+
+def _load(run, op, ptr, mask=None, other=None):
+    return run.load(op, ptr, mask, other)
+
+
+def _emit_load(e, op):
+    """Element by element inside the loop that is open, or vectors in a loop of their own."""
+    width = e.plan.vectors.get(op, 1)
+    if width == 1:
+        return e.join(op, _load_element)
+    dtype = op.result.type.dtype
+    layout = e.layout_of(op.result)
+    with e.loop(layout, [op], step=width) as s:
+        pointer, cell = s.get(op.operands[0]), e.cell(op.result, s)
+        whole = e.whole(op, s, width)
+        if whole:
+            s.line(f"if ({whole}) {{")
+        s.line(f"{'    ' if whole else ''}{e.vector_load(dtype, width)}(&{cell}, {pointer});")
+        if whole:
+            s.line("} else {")
+            for k in range(width):
+                s.line(f"    {e.cell(op.result, s, k)} = {_element(e, op, s.shifted(k))};")
+            s.line("}")
+
+
+def _element(e, op, s) -> str:
+    text = e.load_text(s.pointer(op.operands[0]), op.result.type.dtype)
+    condition = s.condition(op)
+    if not condition:
+        return text
+    other = s.get(op.operands[2]) if len(op.operands) > 2 else e.dialect.literal(0, op.result.type.dtype)
+    return f"({condition}) ? {text} : {other}"
+
+
+def _load_element(e, op, s) -> None:
+    s.define(op.result, _element(e, op, s))
+
+
+@op(numpy=_load, emit=_emit_load, kind="statement")
+def load(b: Builder, ptr: Value, mask: Operand | None = None, other: Operand | None = None) -> Value:
+    """The elements that ``ptr`` points at: a tile of the pointers' shape, or a scalar from a scalar pointer.
+
+    Where ``mask`` (bool, broadcast to the pointers) is off, memory is not touched and the element is ``other``, by
+    default 0 of the element type.
+    """
+    ptr = _pointer(ptr)
+    dtype, shape = ptr.type.dtype, ptr.type.shape
+    operands = [ptr]
+    if mask is not None:
+        m = _mask(b, mask)
+        if not shape and m.type.shape:
+            ptr = operands[0] = broadcast(b, ptr, m.type.shape)
+            shape = m.type.shape
+        operands.append(_fit(b, m, shape, "mask"))
+    if other is not None and mask is not None:
+        operands.append(_fit(b, cast_value(b, value_of(b, other, dtype), dtype), shape, "other"))
+    return b.add("load", tuple(operands), Type(dtype, shape))
+
+
+def _store(run, op, ptr, value, mask=None):
+    run.store(op, ptr, value, mask)
+
+
+def _emit_store(e, op):
+    ptr, value = op.operands[:2]
+    dtype, width = ptr.type.dtype, e.plan.vectors.get(op, 1)
+    layout = e.store_layout(op)
+    with e.once_per_element(layout):
+        if width == 1:
+            e.close_with(op, layout, _store_element)
+            return
+        with e.loop(layout, [op], step=width) as s:
+            values = [s.shifted(k).get(value) for k in range(width)]
+            whole = e.whole(op, s, width)
+            if whole:
+                s.line(f"if ({whole}) {{")
+            s.line(
+                f"{'    ' if whole else ''}{e.vector_store(dtype, width)}({s.get(ptr)}, {', '.join(values)});"
+            )
+            if whole:
+                s.line("} else {")
+                for k in range(width):
+                    for text in _guarded(e, op, s.shifted(k)):
+                        s.line("    " + text)
+                s.line("}")
+
+
+def _guarded(e, op, s) -> list[str]:
+    text = e.store_text(s.pointer(op.operands[0]), s.get(op.operands[1]), op.operands[0].type.dtype)
+    condition = s.condition(op)
+    return [f"if ({condition}) {text}" if condition else text]
+
+
+def _store_element(e, op, s) -> None:
+    for text in _guarded(e, op, s):
+        s.line(text)
+
+
+@op(numpy=_store, emit=_emit_store, kind="statement", effect=True)
+def store(b: Builder, ptr: Value, value: Operand, mask: Operand | None = None) -> None:
+    """Writes ``value`` (a tile or a number, broadcast and converted to the element type) where ``ptr`` points.
+
+    Where ``mask`` is off nothing is written.
+    """
+    ptr = _pointer(ptr)
+    dtype = ptr.type.dtype
+    v = cast_value(b, value_of(b, value, dtype), dtype)
+    shape = broadcast_shape(ptr.type.shape, v.type.shape)
+    operands = []
+    if mask is not None:
+        m = _mask(b, mask)
+        shape = broadcast_shape(shape, m.type.shape)
+        operands.append(broadcast(b, m, shape))
+    if not ptr.type.shape and shape:
+        raise KernelTypeError(
+            f"a tile of shape {list(shape)} cannot be stored to one address; add offsets to the pointer",
+            argument="ptr",
+        )
+    ptr, v = broadcast(b, ptr, shape), broadcast(b, v, shape)
+    b.add("store", (ptr, v, *operands), None)

@@ -1,0 +1,107 @@
+"""Where a program is in the grid, and tiles made from nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dtypes import bool_, float32, int32
+from ..errors import KernelValueError
+from ..ir import Builder, Type, Value
+from . import op
+from .typing import broadcast, cast_value, constant_dtype, constant_int, literal, tile_shape, value_of
+
+
+def _axis(axis: object) -> int:
+    k = constant_int(axis, "axis")
+    if k not in (0, 1, 2):
+        raise KernelValueError(f"the grid has axes 0, 1 and 2; there is no axis {k}", argument="axis")
+    return k
+
+
+@op(
+    numpy=lambda run, op: np.int32(run.program[op.attrs["axis"]]),
+    emit=lambda e, op: e.dialect.program_id(op.attrs["axis"]),
+    kind="index",
+    cheap=True,
+)
+def program_id(b: Builder, axis: int = 0) -> Value:
+    """Which program of the grid this is, along ``axis`` (0, 1 or 2): an int32 scalar from 0.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def who(out): tt.store(out + tt.program_id(0), tt.program_id(0))
+    >>> x = np.zeros(3, np.int32); who[3](x); x.tolist()
+    [0, 1, 2]
+    """
+    return b.add("program_id", (), Type(int32), axis=_axis(axis))
+
+
+@op(
+    numpy=lambda run, op: np.int32(run.grid[op.attrs["axis"]]),
+    emit=lambda e, op: e.dialect.num_programs(op.attrs["axis"]),
+    kind="index",
+    cheap=True,
+)
+def num_programs(b: Builder, axis: int = 0) -> Value:
+    """How many programs the grid has along ``axis``: an int32 scalar."""
+    return b.add("num_programs", (), Type(int32), axis=_axis(axis))
+
+
+def _arange(run, op):
+    return np.arange(op.attrs["start"], op.attrs["start"] + op.result.type.shape[0], dtype=np.int32)
+
+
+@op(
+    numpy=_arange,
+    emit=lambda e, op, i: f"{op.attrs['start']} + {i}" if op.attrs["start"] else i,
+    kind="index",
+    cheap=True,
+)
+def arange(b: Builder, start: int, end: int) -> Value:
+    """The int32 tile ``start, start+1, … end-1``. Both ends are compile-time ints.
+
+    Any extent is allowed. One that is not a power of two is padded to the next: the lanes beyond ``end`` are off,
+    they are neither loaded nor stored and reductions skip them.
+    """
+    first, last = constant_int(start, "start"), constant_int(end, "end")
+    if last <= first:
+        raise KernelValueError(
+            f"arange({first}, {last}) is empty; end must be greater than start", argument="end"
+        )
+    if not int32.range[0] <= first <= last - 1 <= int32.range[1]:
+        raise KernelValueError(f"arange({first}, {last}) does not fit int32", argument="end")
+    return b.add("arange", (), Type(int32, (last - first,)), start=first)
+
+
+def _const(run, op):
+    return op.result.type.dtype.register.numpy.type(op.attrs["value"])
+
+
+@op(
+    numpy=_const,
+    emit=lambda e, op: e.dialect.literal(op.attrs["value"], op.result.type.dtype),
+    kind="index",
+    cheap=True,
+    public=False,
+)
+def const(b: Builder) -> None:
+    """A compile-time number."""
+
+
+@op(numpy=None, emit=None, kind="macro")
+def full(b: Builder, shape: tuple[int, ...], value: object, dtype: object) -> Value:
+    """A tile of ``shape`` (an int or a tuple of powers of two) filled with a number or a scalar, as ``dtype``."""
+    element = constant_dtype(dtype)
+    v = value_of(b, value, element)
+    if v.type.shape:
+        raise KernelValueError(
+            f"full takes one number, not a tile of shape {list(v.type.shape)}", argument="value"
+        )
+    return broadcast(b, cast_value(b, v, element), tile_shape(shape))
+
+
+@op(numpy=None, emit=None, kind="macro")
+def zeros(b: Builder, shape: tuple[int, ...], dtype: object = float32) -> Value:
+    """A tile of ``shape`` (an int or a tuple of powers of two) filled with zero of ``dtype``."""
+    element = constant_dtype(dtype)
+    return broadcast(b, literal(b, False if element is bool_ else 0, element), tile_shape(shape))

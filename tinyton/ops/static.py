@@ -1,0 +1,28 @@
+"""What is decided while the kernel is compiled."""
+
+from __future__ import annotations
+
+from ..errors import KernelSyntaxError, KernelTypeError, KernelValueError
+from ..ir import Builder, Value
+from . import op
+from .typing import describe
+
+
+@op(numpy=None, emit=None, kind="macro")
+def static_assert(b: Builder, condition: object, message: object = "") -> None:
+    """Refuses to compile the kernel, with ``message``, unless the compile-time ``condition`` holds."""
+    if isinstance(condition, Value):
+        raise KernelTypeError(
+            f"static_assert needs a compile-time condition; this one is a run-time value ({describe(condition)})",
+            argument="condition",
+        )
+    if not condition:
+        raise KernelValueError(
+            f"static_assert failed{f': {message}' if message else ''}", argument="condition"
+        )
+
+
+@op(numpy=None, emit=None, kind="macro")
+def static_range(b: Builder, start: int, stop: int | None = None, step: int = 1) -> None:
+    """``for k in tt.static_range(n)``: the loop is unrolled while compiling, ``k`` is a constant in each copy."""
+    raise KernelSyntaxError("static_range is for the head of a for loop: for k in tt.static_range(n):")

@@ -1,0 +1,141 @@
+"""What the typing rules share: Python numbers become values, operands meet in one type and one shape."""
+
+from __future__ import annotations
+
+from .. import dtypes
+from ..dtypes import DType, float32
+from ..errors import KernelTypeError, KernelValueError
+from ..ir import Builder, Type, Value
+from ..layout import next_power_of_2
+
+Operand = Value | bool | int | float
+
+
+def literal(b: Builder, value: bool | int | float, dtype: DType) -> Value:
+    return b.add("const", (), Type(dtype), value=float(value) if dtype.is_float else int(value))
+
+
+def value_of(b: Builder, x: object, partner: DType | None = None) -> Value:
+    """``x`` as a typed value; a Python number, or a float argument, takes the type of its partner."""
+    if isinstance(x, Value):
+        if x in b.weak:
+            return cast_value(b, x, partner if partner is not None and partner.is_float else float32)
+        return x
+    if isinstance(x, (bool, int, float)):
+        return literal(b, x, dtypes.of_literal(x, partner))
+    raise KernelTypeError(f"expected a tile or a number, not {describe(x)}")
+
+
+def describe(x: object) -> str:
+    if isinstance(x, Value):
+        return str(x.type)
+    return f"{type(x).__name__} {x!r}" if not callable(x) else f"function {getattr(x, '__name__', x)}"
+
+
+def is_weak(b: Builder, x: object) -> bool:
+    return not isinstance(x, Value) or x in b.weak
+
+
+def cast_value(b: Builder, x: Value, dtype: DType) -> Value:
+    if x.type.pointer:
+        raise KernelTypeError(f"a pointer ({x.type}) is not a number; load from it first")
+    return x if x.type.dtype is dtype else b.add("cast", (x,), Type(dtype, x.type.shape))
+
+
+def number(b: Builder, x: object) -> Value:
+    """A typed operand that is not a pointer."""
+    v = value_of(b, x)
+    if v.type.pointer:
+        raise KernelTypeError(f"a pointer ({v.type}) is not a number; load from it first")
+    return v
+
+
+def floating(b: Builder, x: object) -> Value:
+    """An operand of a function that is for floats: integers become float32."""
+    v = number(b, x)
+    return v if v.type.dtype.is_float else cast_value(b, v, float32)
+
+
+def same_type(b: Builder, *xs: object) -> tuple[Value, ...]:
+    """Operands brought to one element type and one shape."""
+    typed = [x for x in xs if not is_weak(b, x)]
+    partner: DType | None = None
+    for x in typed:
+        assert isinstance(x, Value)
+        if x.type.pointer:
+            raise KernelTypeError(f"a pointer ({x.type}) is not a number; load from it first")
+        partner = x.type.dtype if partner is None else dtypes.promote(partner, x.type.dtype)
+    for x in xs:
+        if is_weak(b, x):
+            number_ = 0.0 if isinstance(x, Value) else x
+            if not isinstance(number_, (bool, int, float)):
+                raise KernelTypeError(f"expected a tile or a number, not {describe(x)}")
+            mine = dtypes.of_literal(number_, partner)
+            partner = mine if partner is None else dtypes.promote(partner, mine)
+    return same_shape(b, *(cast_value(b, value_of(b, x, partner), partner) for x in xs))  # type: ignore[arg-type]
+
+
+def same_shape(b: Builder, *values: Value) -> tuple[Value, ...]:
+    shape: tuple[int, ...] = ()
+    for v in values:
+        shape = broadcast_shape(shape, v.type.shape)
+    return tuple(broadcast(b, v, shape) for v in values)
+
+
+def broadcast_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """NumPy's rule: shapes are aligned at the right, an extent of 1 stretches."""
+    rank = max(len(a), len(b))
+    left, right = ((1,) * (rank - len(s)) + s for s in (a, b))
+    out = []
+    for d, (m, n) in enumerate(zip(left, right, strict=True)):
+        if m != n and 1 not in (m, n):
+            raise KernelTypeError(
+                f"shapes {list(a)} and {list(b)} do not broadcast: dimension {d} is {m} on one side and {n} on the other"
+            )
+        out.append(max(m, n))
+    return tuple(out)
+
+
+def broadcast(b: Builder, v: Value, shape: tuple[int, ...]) -> Value:
+    """``v`` stretched to ``shape``, which `broadcast_shape` has found to fit."""
+    if v.type.shape == shape:
+        return v
+    while v.type.shape and len(v.type.shape) < len(shape):
+        v = b.add("expand", (v,), v.type.with_shape((1, *v.type.shape)), axis=0)
+    return v if v.type.shape == shape else b.add("broadcast", (v,), v.type.with_shape(shape))
+
+
+def constant_int(x: object, what: str) -> int:
+    """A compile-time integer."""
+    if isinstance(x, Value):
+        raise KernelTypeError(
+            f"{what} must be known when the kernel is compiled; this is a run-time value ({x.type}). "
+            f"Pass it as a parameter annotated tt.constexpr",
+            argument=what,
+        )
+    if isinstance(x, bool) or not hasattr(x, "__index__"):
+        raise KernelTypeError(f"{what} must be an int, not {describe(x)}", argument=what)
+    return int(x)  # type: ignore[call-overload]
+
+
+def tile_shape(shape: object) -> tuple[int, ...]:
+    """A compile-time tuple of powers of two (an int stands for one dimension)."""
+    extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    out = []
+    for d, n in enumerate(extents):
+        n = constant_int(n, "shape")
+        if n < 1 or n & (n - 1):
+            hint = f"; pass next_power_of_2({n}) = {next_power_of_2(n)} and mask the rest" if n > 0 else ""
+            raise KernelValueError(
+                f"dimension {d} of the tile is {n}, which is not a power of two{hint}", argument="shape"
+            )
+        out.append(n)
+    return tuple(out)
+
+
+def constant_dtype(x: object) -> DType:
+    if not isinstance(x, DType):
+        raise KernelTypeError(
+            f"expected an element type such as tt.float32, not {describe(x)}", argument="dtype"
+        )
+    return x

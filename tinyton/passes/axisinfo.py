@@ -1,0 +1,201 @@
+"""How integers and addresses run along the dimensions of a tile, what divides them, and how large they can be.
+
+From this follow vector accesses (neighbours in the tile are neighbours in memory, and the first is aligned), the order in
+which a layout walks a tile, and where 32 bits are enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..dtypes import bool_
+from ..ir import Block, Kernel, Op, Value
+
+BIG = 1 << 20  # "divisible by anything that matters"
+
+
+def power(n: int) -> int:
+    """The greatest power of two that divides ``n``."""
+    return min(BIG, n & -n) if n else BIG
+
+
+@dataclass(frozen=True)
+class Info:
+    """``steps[d]``: by how much the value grows with coordinate d (None: irregularly). ``divisor``: a power of two that
+    divides what is left of the value without its regular steps. ``low``/``high``: bounds, as if computed without end."""
+
+    steps: tuple[int | None, ...] = ()
+    divisor: int = 1
+    low: float = float("-inf")
+    high: float = float("inf")
+
+    def constant_along(self, dim: int) -> bool:
+        return self.steps[dim] == 0
+
+    @property
+    def uniform(self) -> bool:
+        return all(s == 0 for s in self.steps)
+
+    @property
+    def total(self) -> int:
+        """A power of two that divides every element."""
+        return min([self.divisor, *(power(s) for s in self.steps if s is not None)])
+
+    def alignment(self, dim: int, width: int) -> int:
+        """A power of two that divides the value wherever coordinate ``dim`` is a multiple of ``width``."""
+        return min(
+            [
+                self.divisor,
+                *(power(s * (width if d == dim else 1)) for d, s in enumerate(self.steps) if s is not None),
+            ]
+        )
+
+
+def meet(a: Info, b: Info) -> Info:
+    steps = tuple(x if x == y else None for x, y in zip(a.steps, b.steps, strict=True))
+    divisor = min(a.divisor, b.divisor)
+    for x, y in zip(a.steps, b.steps, strict=True):
+        if x != y:
+            divisor = min([divisor, *(power(s) for s in (x, y) if s is not None)])
+    return Info(steps, divisor, min(a.low, b.low), max(a.high, b.high))
+
+
+def analyse(kernel: Kernel, divisors: dict[str, int]) -> dict[Value, Info]:
+    """Facts about every value; ``divisors`` says what divides the arguments (of a pointer: in elements)."""
+    facts: dict[Value, Info] = {}
+    for v in kernel.params:
+        low, high = (
+            (float("-inf"), float("inf")) if v.type.pointer or v.type.dtype.is_float else v.type.dtype.range
+        )
+        facts[v] = Info((), divisors.get(v.name, 1), low, high)
+    return extend(kernel, facts)
+
+
+def extend(kernel: Kernel, facts: dict[Value, Info]) -> dict[Value, Info]:
+    """Adds the facts about values that a pass has added."""
+    _block(kernel.body, facts)
+    return facts
+
+
+def _block(block: Block, facts: dict[Value, Info]) -> None:
+    for op in block.ops:
+        if op.name == "for":
+            _loop(op, facts)
+        elif op.name == "if":
+            for inner in op.blocks:
+                _block(inner, facts)
+            for k, v in enumerate(op.results):
+                facts[v] = meet(*(facts[b.yields[k]] for b in op.blocks))
+        else:
+            for v in op.results:
+                facts[v] = _result(op, v, [facts[x] for x in op.operands])
+
+
+def _loop(op: Op, facts: dict[Value, Info]) -> None:
+    (body,) = op.blocks
+    low, high, step = (facts[v] for v in op.operands[:3])
+    bounds = (low.low, max(low.low, high.high - 1)) if step.low > 0 else (float("-inf"), float("inf"))
+    facts[body.params[0]] = Info((), min(low.divisor, step.divisor), *bounds)
+    start = [facts[v] for v in op.operands[3:]]
+    while True:  # the facts only get weaker, so this ends
+        for v, info in zip(body.params[1:], start, strict=True):
+            facts[v] = info
+        _block(body, facts)
+        after = [meet(a, facts[y]) for a, y in zip(start, body.yields, strict=True)]
+        after = [
+            Info(
+                n.steps,
+                n.divisor,
+                o.low if n.low == o.low else float("-inf"),
+                o.high if n.high == o.high else float("inf"),
+            )
+            for n, o in zip(after, start, strict=True)
+        ]
+        if after == start:
+            break
+        start = after
+    for v, info in zip(op.results, start, strict=True):
+        facts[v] = info
+
+
+def _result(op: Op, v: Value, xs: list[Info]) -> Info:
+    t = v.type
+    rank = len(t.shape)
+    if op.name == "const":
+        value = op.attrs["value"]
+        return Info((), power(int(value)) if t.dtype.is_int else 1, value, value)  # type: ignore[arg-type]
+    if op.name == "arange":
+        start: int = op.attrs["start"]  # type: ignore[assignment]
+        return Info((1,), power(start), start, start + t.shape[0] - 1)
+    if op.name in ("program_id", "num_programs"):
+        return Info((), 1, 0, (1 << 31) - 1)
+    if op.name == "expand":
+        k: int = op.attrs["axis"]  # type: ignore[assignment]
+        return Info((*xs[0].steps[:k], 0, *xs[0].steps[k:]), xs[0].divisor, xs[0].low, xs[0].high)
+    if op.name == "broadcast":
+        return Info(xs[0].steps if xs[0].steps else (0,) * rank, xs[0].divisor, xs[0].low, xs[0].high)
+    if op.name == "cast" and t.dtype.is_int and op.operands[0].type.dtype.is_int and t.dtype is not bool_:
+        low, high = t.dtype.range
+        if low <= xs[0].low and xs[0].high <= high:
+            return xs[0]
+    if t.dtype.is_int and t.dtype is not bool_ or t.pointer:
+        if op.name in ("add", "sub", "addptr"):
+            return _sum(xs[0], xs[1], -1 if op.name == "sub" else 1)
+        if op.name == "mul":
+            return _product(xs[0], xs[1])
+        if op.name == "neg":
+            return _sum(Info((0,) * rank, BIG, 0, 0), xs[0], -1)
+        if op.name in ("minimum", "maximum") and xs[0].uniform and xs[1].uniform:
+            pick = min if op.name == "minimum" else max
+            return Info(
+                (0,) * rank, min(x.divisor for x in xs), pick(x.low for x in xs), pick(x.high for x in xs)
+            )
+    regular = all(len(x.steps) == rank for x in xs)
+    steps = tuple(0 if regular and xs and all(x.steps[d] == 0 for x in xs) else None for d in range(rank))
+    low, high = t.dtype.range if t.dtype.is_int and not t.pointer else (float("-inf"), float("inf"))
+    return Info(steps, 1, low, high)
+
+
+def _sum(x: Info, y: Info, sign: int) -> Info:
+    steps = tuple(
+        None if a is None or b is None else a + sign * b for a, b in zip(x.steps, y.steps, strict=True)
+    )
+    lost = [
+        power(s)
+        for a, b in zip(x.steps, y.steps, strict=True)
+        if (a is None) != (b is None)
+        for s in (a, b)
+        if s is not None
+    ]
+    low, high = (y.low, y.high) if sign > 0 else (-y.high, -y.low)
+    return Info(steps, min([x.divisor, y.divisor, *lost]), x.low + low, x.high + high)
+
+
+def _product(x: Info, y: Info) -> Info:
+    corners = [0.0 if 0 in (a, b) else a * b for a in (x.low, x.high) for b in (y.low, y.high)]
+    bounds = min(corners), max(corners)
+    for a, b in ((x, y), (y, x)):
+        if b.uniform and b.low == b.high:  # a known constant
+            k = int(b.low)
+            return Info(
+                tuple(None if s is None else s * k for s in a.steps), min(BIG, a.divisor * power(k)), *bounds
+            )
+    steps = tuple(0 if a == 0 and b == 0 else None for a, b in zip(x.steps, y.steps, strict=True))
+    return Info(steps, min(BIG, x.total * y.total), *bounds)
+
+
+def monotone(kernel: Kernel, facts: dict[Value, Info]) -> set[Value]:
+    """Masks that can only turn off as a coordinate grows: such a mask holds on a whole box if it holds at its far
+    corner."""
+    found: set[Value] = set()
+    for op in kernel.ops():
+        if op.name in ("lt", "le", "gt", "ge"):
+            small, large = op.operands if op.name in ("lt", "le") else op.operands[::-1]
+            rising = all(s is not None and s >= 0 for s in facts[small].steps)
+            if rising and all(s is not None and s <= 0 for s in facts[large].steps):
+                found.add(op.result)
+        elif op.name in ("and", "expand", "broadcast") and all(
+            v in found or facts[v].uniform for v in op.operands
+        ):
+            found.add(op.result)
+    return found

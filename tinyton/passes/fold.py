@@ -1,0 +1,68 @@
+"""Folding: an op on constants becomes a constant, one that was already computed is used again, unused ops go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..dtypes import round_to
+from ..ir import Block, Builder, Kernel, Op, Value, rewrite, uses
+from ..ops import OPS
+
+
+def fold(kernel: Kernel) -> Kernel:
+    """Before: ``t1 = const 2; t2 = cast t1 -> f32; t3 = mul x t2; t4 = mul x t2``. After: ``t2 = const 2.0; t3 = mul x t2``."""
+    kernel = rewrite(kernel, _visit())
+    while (swept := _sweep(kernel)) is not kernel:
+        kernel = swept
+    return kernel
+
+
+def _visit():
+    constants: dict[Value, object] = {}
+    seen: dict[tuple, Value] = {}
+    blocks: dict[Builder, int] = {}
+
+    def visit(op: Op, renamed: dict[Value, Value], b: Builder) -> bool:
+        here = blocks.setdefault(b, len(blocks))
+        if op.name == "cast" and op.operands[0] in constants:
+            value, dtype = constants[op.operands[0]], op.result.type.dtype
+            if dtype.is_float or (isinstance(value, int) and dtype.range[0] <= value <= dtype.range[1]):
+                value = float(round_to(value, dtype)) if dtype.is_float else value  # type: ignore[arg-type]
+                op = Op("const", (), op.results, {"value": value}, (), op.loc)
+        elif OPS[op.name].kind == "elementwise" and op.operands and all(v in constants for v in op.operands):
+            dtypes = [v.type.dtype.register.numpy for v in op.operands]
+            with np.errstate(all="ignore"):
+                args = [np.asarray(constants[v], d) for v, d in zip(op.operands, dtypes, strict=True)]
+                value = round_to(OPS[op.name].numpy(*args), op.result.type.dtype).item()
+            op = Op("const", (), op.results, {"value": value}, (), op.loc)
+        if OPS[op.name].kind in ("elementwise", "typed", "index", "view"):
+            key = (here, op.name, op.operands, tuple(op.attrs.items()), op.result.type)
+            if key in seen and not (op.result.name and seen[key].name):
+                renamed[op.result] = seen[key]
+                return True
+            seen[key] = op.result
+        if op.name == "const":
+            constants[op.result] = op.attrs["value"]
+        b.ops.append(op)
+        return True
+
+    return visit
+
+
+def _sweep(kernel: Kernel) -> Kernel:
+    """Drops ops without effect whose results nobody uses."""
+    count = uses(kernel)
+
+    def clean(block: Block) -> Block:
+        ops = []
+        for op in block.ops:
+            if not (OPS[op.name].effect or any(count.get(v) for v in op.results)):
+                continue
+            blocks = tuple(clean(b) for b in op.blocks)
+            ops.append(op if blocks == op.blocks else replace(op, blocks=blocks))
+        return block if tuple(ops) == block.ops else replace(block, ops=tuple(ops))
+
+    body = clean(kernel.body)
+    return kernel if body is kernel.body else replace(kernel, body=body)

@@ -1,0 +1,319 @@
+"""The plan of a kernel: which layout each tile has, where a tile must be moved to another, how wide each access is.
+
+Values that are cheap (indices, constants, masks) have no layout: they are computed again wherever they are needed. The
+others fall into classes that share one layout: what is added together, or carried round a loop, sits in the same registers.
+A class takes the layout that its memory accesses can vectorise; a smaller tile that meets a bigger one takes the slice of
+the bigger one's layout. Where two demands still differ, a `convert` op goes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+
+from ..ir import Block, Builder, Kernel, Op, Value
+from ..layout import Layout, blocked, next_power_of_2
+from ..ops import OPS
+from .axisinfo import Info, extend, monotone
+
+Frame = tuple[int | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What the code generator needs beside the IR."""
+
+    kernel: Kernel
+    threads: int
+    layouts: dict[Value, Layout]
+    vectors: dict[Op, int]
+    facts: dict[Value, Info]
+    monotone: set[Value]
+    cheap: set[Value]
+    anchors: dict[Op, Layout]  # in which layout a store or a reduction reads its operands
+
+
+def padded(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(next_power_of_2(n) for n in shape)
+
+
+def cheap_values(kernel: Kernel) -> set[Value]:
+    """Values that are made of indices and constants by cheap ops alone, and all scalars."""
+    found = {v for v in kernel.params}
+    for op in kernel.ops():
+        for block in op.blocks:
+            found.update(v for v in block.params if not v.type.shape)
+        entry = OPS[op.name]
+        easy = entry.cheap or entry.kind == "view"
+        for v in op.results:
+            if not v.type.shape or (easy and all(x in found for x in op.operands)):
+                found.add(v)
+    return found
+
+
+def make_plan(kernel: Kernel, facts: dict[Value, Info], threads: int, vector_bytes: int = 16) -> Plan:
+    """Chooses layouts for ``threads`` threads a program and inserts the conversions that they need."""
+    chooser = _Chooser(kernel, facts, threads, vector_bytes)
+    layouts = chooser.choose()
+    converter = _Converter(layouts, chooser)
+    kernel = replace(kernel, body=converter.block(kernel.body))
+    vectors = {}
+    for op in kernel.ops():
+        if op.name in ("load", "store") and op.operands[0].type.shape and threads > 1:
+            order, width = chooser.preference(op.operands[0])
+            layout = layouts[op.result] if op.results else converter.anchors[op]
+            vectors[op] = min(width, layout.vector(order[0]))
+    extend(kernel, facts)
+    cheap = cheap_values(kernel)
+    return Plan(kernel, threads, layouts, vectors, facts, monotone(kernel, facts), cheap, converter.anchors)
+
+
+def access_widths(kernel: Kernel, facts: dict[Value, Info], threads: int) -> tuple[int, ...]:
+    """How many elements each access could take at once."""
+    chooser = _Chooser(kernel, facts, threads, 16)
+    return tuple(
+        chooser.preference(op.operands[0])[1]
+        for op in kernel.ops()
+        if op.name in ("load", "store") and op.operands[0].type.shape
+    )
+
+
+class _Chooser:
+    def __init__(self, kernel: Kernel, facts: dict[Value, Info], threads: int, vector_bytes: int):
+        self.kernel, self.facts, self.threads, self.vector_bytes = kernel, facts, threads, vector_bytes
+        self.cheap = cheap_values(kernel)
+        self.made = {v: op for op in kernel.ops() for v in op.results}
+        self.parent: dict[Value, Value] = {}
+
+    def preference(self, ptr: Value) -> tuple[tuple[int, ...], int]:
+        """The order of dimensions in which these addresses run, and how many elements one access can take."""
+        info, shape = self.facts[ptr], padded(ptr.type.shape)
+        rank = len(shape)
+        key = [
+            (info.steps[d] is None or shape[d] == 1, abs(info.steps[d] or 0) or BIG_STEP, -d)
+            for d in range(rank)
+        ]
+        order = tuple(sorted(range(rank), key=lambda d: key[d]))
+        width = 1
+        if info.steps[order[0]] == 1:
+            itemsize = ptr.type.dtype.itemsize
+            width = min(
+                self.vector_bytes // itemsize or 1, shape[order[0]], max(1, prod(shape) // self.threads)
+            )
+            while width > 1 and info.alignment(order[0], width) % width:
+                width //= 2
+            if shape[order[0]] != ptr.type.shape[order[0]]:
+                width = min(width, ptr.type.shape[order[0]] & -ptr.type.shape[order[0]])
+        return order, width
+
+    def find(self, v: Value) -> Value:
+        while self.parent.get(v, v) is not v:
+            v = self.parent[v]
+        return v
+
+    def join(self, *values: Value) -> None:
+        roots = [self.find(v) for v in values if self.stored(v)]
+        for v in roots[1:]:
+            if v is not roots[0]:
+                self.parent[v] = roots[0]
+
+    def stored(self, v: Value) -> bool:
+        """True for tiles that sit in registers of their own."""
+        return v not in self.cheap and bool(v.type.shape) and not self.is_view(v)
+
+    def is_view(self, v: Value) -> bool:
+        return v in self.made and OPS[self.made[v].name].kind == "view"
+
+    def roots(self, v: Value, frame: Frame) -> Iterator[tuple[Value, Frame]]:
+        """The stored tile that a (view of a) tile reads, and which of the reader's dimensions it has."""
+        if self.stored(v):
+            yield v, frame
+        elif v not in self.cheap and self.is_view(v):
+            yield from self.roots(self.made[v].operands[0], sub_frame(self.made[v], frame))
+
+    def choose(self) -> dict[Value, Layout]:
+        slices: list[tuple[Value, Value, tuple[int, ...]]] = []  # result, tile it was reduced from, axes
+        looks: list[tuple[Value, Value, Frame]] = []  # tile, bigger tile it meets, frame
+        accesses: list[tuple[Value, Value]] = []  # tile, pointer
+        tiles: list[Value] = []
+        for op in self.kernel.ops():
+            for block in op.blocks:
+                tiles.extend(v for v in block.params if self.stored(v))
+            tiles.extend(v for v in op.results if self.stored(v))
+            if op.name == "for":
+                body = op.blocks[0]
+                for p, start, end, r in zip(
+                    body.params[1:], op.operands[3:], body.yields, op.results, strict=True
+                ):
+                    self.join(p, r, start, end)
+            elif op.name == "if":
+                for k, r in enumerate(op.results):
+                    self.join(r, *(b.yields[k] for b in op.blocks))
+            elif op.name == "reduce":
+                if self.stored(op.result):
+                    for root, frame in self.roots(op.operands[0], identity(op.operands[0])):
+                        if len(frame) == len(root.type.shape):
+                            slices.append((op.result, root, op.attrs["axes"]))  # type: ignore[arg-type]
+            else:
+                out = op.results[0] if op.results else op.operands[1]
+                for v in op.operands:
+                    if v.type.shape == out.type.shape and not self.is_view(v):
+                        self.join(out, v)
+                    elif self.stored(out):
+                        looks.extend((root, out, frame) for root, frame in self.roots(v, identity(out)))
+                if op.name in ("load", "store") and self.stored(out):
+                    accesses.append((out, op.operands[0]))
+        return self.assign(tiles, slices, looks, accesses)
+
+    def assign(self, tiles, slices, looks, accesses) -> dict[Value, Layout]:
+        classes: dict[Value, list[Value]] = {}
+        for v in tiles:
+            classes.setdefault(self.find(v), []).append(v)
+        chosen: dict[Value, Layout] = {}
+        for root in sorted(classes, key=lambda v: -prod(padded(v.type.shape))):
+            shape = padded(root.type.shape)
+            options = [
+                chosen[self.find(tile)].without(axes)
+                for result, tile, axes in slices
+                if self.find(result) is root and self.find(tile) in chosen
+            ]
+            options += [
+                chosen[self.find(big)].project(frame)
+                for v, big, frame in looks
+                if self.find(v) is root
+                and self.find(big) in chosen
+                and prod(padded(big.type.shape)) > prod(shape)
+            ]
+            options = [o for o in options if o.shape == shape]
+            chosen[root] = options[0] if options else self.from_accesses(root, shape, accesses)
+        return {v: chosen[root] for root, members in classes.items() for v in members}
+
+    def from_accesses(self, root: Value, shape: tuple[int, ...], accesses) -> Layout:
+        wanted = [
+            self.preference(ptr)
+            for v, ptr in accesses
+            if self.find(v) is root and ptr.type.shape == root.type.shape
+        ]
+        if not wanted:
+            return blocked(shape, self.threads)
+        order = wanted[0][0]
+        width = max(w for o, w in wanted if o[0] == order[0])
+        return blocked(shape, self.threads, width, order)
+
+
+BIG_STEP = 1 << 62
+
+
+def identity(v: Value) -> Frame:
+    return tuple(range(len(v.type.shape)))
+
+
+def sub_frame(op: Op, frame: Frame) -> Frame:
+    """The frame in which a view's operand is read, given the one of its result."""
+    if op.name == "expand":
+        axis: int = op.attrs["axis"]  # type: ignore[assignment]
+        return frame[:axis] + frame[axis + 1 :]
+    inner, outer = op.operands[0].type.shape, op.result.type.shape
+    return (
+        tuple(None if m == 1 and n != 1 else f for m, n, f in zip(inner, outer, frame, strict=True))
+        if inner
+        else ()
+    )
+
+
+class _Converter:
+    """Inserts a `convert` wherever a tile is read in a layout in which its registers do not line up."""
+
+    def __init__(self, layouts: dict[Value, Layout], chooser: _Chooser):
+        self.layouts, self.chooser, self.made = layouts, chooser, chooser.made
+        self.moved: dict[tuple[Value, Layout], Value] = {}
+        self.anchors: dict[Op, Layout] = {}
+
+    def demand(self, b: Builder, v: Value, layout: Layout, frame: Frame) -> Value:
+        """``v``, or a copy of it that a reader in ``layout`` can use through ``frame``."""
+        if v in self.chooser.cheap:
+            return v
+        if v in self.layouts:
+            if layout.register_bits(self.layouts[v], frame) is not None:
+                return v
+            target = layout.project(frame)
+            if (v, target) not in self.moved:
+                self.moved[v, target] = b.add("convert", (v,), v.type)
+                self.layouts[self.moved[v, target]] = target
+            return self.moved[v, target]
+        op = self.made[v]
+        inner = self.demand(b, op.operands[0], layout, sub_frame(op, frame))
+        if inner is op.operands[0]:
+            return v
+        view = b.add(op.name, (inner,), v.type, **op.attrs)
+        self.made[view] = b.ops[-1]
+        return view
+
+    def block(self, old: Block) -> Block:
+        b = Builder()
+        outer = dict(self.moved)
+        for op in old.ops:
+            b.loc = op.loc
+            b.ops.append(self.op(b, op))
+        yields = old.yields
+        self.moved = outer
+        return Block(old.params, tuple(b.ops), yields)
+
+    def op(self, b: Builder, op: Op) -> Op:
+        if op.name == "for":
+            starts = [
+                self.carried(b, v, p) for v, p in zip(op.operands[3:], op.blocks[0].params[1:], strict=True)
+            ]
+            body = self.ending(self.block(op.blocks[0]), op.blocks[0].params[1:])
+            return replace(op, operands=(*op.operands[:3], *starts), blocks=(body,))
+        if op.name == "if":
+            return replace(
+                op, blocks=tuple(self.ending(self.block(inner), op.results) for inner in op.blocks)
+            )
+        if op.name in ("store", "reduce") and op.operands[0].type.shape:
+            layout = self.anchor(op)
+            if op.results and op.result.type.shape:
+                self.layouts[op.result] = layout.without(op.attrs["axes"])  # type: ignore[arg-type]
+        elif op.results and op.result in self.layouts:
+            layout = self.layouts[op.result]
+        else:
+            return op
+        frame = tuple(range(len(layout.shape)))
+        new = replace(
+            op, operands=tuple(self.demand(b, v, layout, frame) if v.type.shape else v for v in op.operands)
+        )
+        if op.name in ("store", "reduce"):
+            self.anchors[new] = layout
+        self.made.update(dict.fromkeys(new.results, new))
+        return new
+
+    def carried(self, b: Builder, v: Value, param: Value) -> Value:
+        return self.demand(b, v, self.layouts[param], identity(v)) if param in self.layouts else v
+
+    def ending(self, block: Block, targets: tuple[Value, ...]) -> Block:
+        b = Builder()
+        yields = tuple(self.carried(b, v, p) for v, p in zip(block.yields, targets, strict=True))
+        return replace(block, ops=(*block.ops, *b.ops), yields=yields)
+
+    def anchor(self, op: Op) -> Layout:
+        """A reduction runs in its operand's layout. So does a store, unless its addresses run along another dimension:
+        then the tile is turned first, so that neighbouring threads write neighbouring elements."""
+        shape, threads = padded(op.operands[0].type.shape), self.chooser.threads
+        tiles = (op.operands[1], *op.operands) if op.name == "store" else op.operands
+        have = next(
+            (self.layouts[v] for v in tiles if v in self.layouts and self.layouts[v].shape == shape), None
+        )
+        if op.name == "reduce":
+            return have or blocked(shape, threads)
+        order, width = self.chooser.preference(op.operands[0])
+        wanted = blocked(shape, threads, width, order)
+        contiguous = self.chooser.facts[op.operands[0]].steps[order[0]] == 1
+        if have is None or (contiguous and fastest(have) not in (order[0], None)):
+            return wanted
+        return have
+
+
+def fastest(layout: Layout) -> int | None:
+    """The dimension along which neighbouring threads sit."""
+    return next((d for d, x in enumerate(layout.thread[0]) if x), None) if layout.thread else None

@@ -1,0 +1,117 @@
+"""Address arithmetic in 64 bits: what ends up in an offset is computed as if its leaves were int64, unless its bounds show
+that 32 bits are enough."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..dtypes import int32, int64
+from ..ir import Block, Builder, Kernel, Op, Type, Value
+from .axisinfo import Info
+
+EXACT = {"add", "sub", "mul", "neg", "expand", "broadcast"}
+COMPARE = {"lt", "le", "gt", "ge", "eq", "ne"}
+
+
+def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
+    """Before: ``t = mul pid 1024; offs = add t lanes; q = addptr p offs`` in i32. After: the same in i64; other users of
+    ``offs`` see a cast back, comparisons compare the wide value."""
+    wanted = _offsets(kernel)
+    low, high = int32.range
+    unsafe = {
+        v for v in wanted if v.type.dtype is int32 and not (low <= facts[v].low and facts[v].high <= high)
+    }
+    wide: dict[Value, Value] = {}
+    narrow: dict[Value, Value] = {}
+
+    def as_wide(b: Builder, v: Value) -> Value:
+        if v in wide:
+            return wide[v]
+        v = narrow.get(v, v)
+        return v if v.type.dtype is int64 else b.add("cast", (v,), Type(int64, v.type.shape))
+
+    def as_narrow(b: Builder, v: Value) -> Value:
+        if v in wide and v not in narrow:
+            narrow[v] = b.add("cast", (wide[v],), v.type)
+        return narrow.get(v, v)
+
+    def block(old: Block) -> Block:
+        b = Builder()
+        before = dict(narrow)
+        for op in old.ops:
+            b.loc = op.loc
+            if op.name in EXACT and op.result in unsafe:
+                value = Value(replace(op.result.type, dtype=int64), op.result.name)
+                b.ops.append(
+                    replace(op, operands=tuple(as_wide(b, v) for v in op.operands), results=(value,))
+                )
+                wide[op.result] = value
+            elif op.name == "addptr":
+                ptr, offset = op.operands
+                b.ops.append(
+                    replace(
+                        op, operands=(ptr, as_wide(b, offset) if offset in wide else as_narrow(b, offset))
+                    )
+                )
+            elif op.name in COMPARE and any(v in wide for v in op.operands):
+                b.ops.append(replace(op, operands=tuple(as_wide(b, v) for v in op.operands)))
+            elif op.name == "for":
+                b.ops.append(loop(b, op))
+            else:
+                operands = tuple(as_narrow(b, v) for v in op.operands)
+                b.ops.append(
+                    replace(op, operands=operands, blocks=tuple(block(inner) for inner in op.blocks))
+                )
+        yields = tuple(as_narrow(b, v) for v in old.yields)
+        narrow.clear()
+        narrow.update(before)
+        return Block(old.params, tuple(b.ops), yields)
+
+    def loop(b: Builder, op: Op) -> Op:
+        """A counter that is carried from round to round and feeds an offset is carried in 64 bits."""
+        (body,) = op.blocks
+        carried = body.params[1:]
+        long = [p in unsafe for p in carried]
+        for p, result, is_long in zip(carried, op.results, long, strict=True):
+            if is_long:
+                wide[p], wide[result] = (Value(replace(v.type, dtype=int64), v.name) for v in (p, result))
+        starts = [as_wide(b, v) if w else as_narrow(b, v) for v, w in zip(op.operands[3:], long, strict=True)]
+        bounds = [as_narrow(b, v) for v in op.operands[:3]]
+        inner = block(replace(body, yields=()))
+        tail = Builder()
+        tail.ops, tail.loc = list(inner.ops), op.loc
+        ends = tuple(
+            as_wide(tail, v) if w else as_narrow(tail, v) for v, w in zip(body.yields, long, strict=True)
+        )
+        for v in body.yields:  # casts made in the tail belong to this block only
+            narrow.pop(v, None)
+        params = (body.params[0], *(wide[p] if w else p for p, w in zip(carried, long, strict=True)))
+        results = tuple(wide[r] if w else r for r, w in zip(op.results, long, strict=True))
+        return replace(
+            op, operands=(*bounds, *starts), results=results, blocks=(Block(params, tuple(tail.ops), ends),)
+        )
+
+    return replace(kernel, body=block(kernel.body))
+
+
+def _offsets(kernel: Kernel) -> set[Value]:
+    """Every value that an offset of a pointer is made of by exact integer arithmetic."""
+    made = {v: op for op in kernel.ops() for v in op.results}
+    carried: dict[Value, tuple[Value, ...]] = {}
+    for op in kernel.ops():
+        if op.name == "for":
+            for p, start, end, result in zip(
+                op.blocks[0].params[1:], op.operands[3:], op.blocks[0].yields, op.results, strict=True
+            ):
+                carried[p] = carried[result] = (p, start, end)
+    found: set[Value] = set()
+    queue = [op.operands[1] for op in kernel.ops() if op.name == "addptr"]
+    while queue:
+        v = queue.pop()
+        if v in found:
+            continue
+        found.add(v)
+        queue.extend(carried.get(v, ()))
+        if v in made and made[v].name in EXACT:
+            queue.extend(made[v].operands)
+    return found

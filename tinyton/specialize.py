@@ -1,0 +1,93 @@
+"""What makes two calls of a kernel two kernels: element types, widths of integers, alignment, constexpr values, globals.
+
+Values and shapes are not part of it. An argument's divisibility by 16 is, but only in a kernel whose code it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .dtypes import DType, bool_, float64, int32, int64
+from .ir import Type
+
+ALIGNMENT = 16  # bytes that a vector access takes, and what pointers are checked for
+
+
+@dataclass(frozen=True)
+class Arg:
+    """What the compiler knows about one run-time argument. ``divisible``: a pointer by 16 bytes, an integer by 16."""
+
+    kind: str  # "pointer", "int", "float"
+    dtype: DType
+    divisible: bool = False
+
+    def type(self) -> Type:
+        return Type(self.dtype, (), self.kind == "pointer")
+
+    def divisor(self) -> int:
+        if not self.divisible:
+            return 1
+        return ALIGNMENT // self.dtype.itemsize if self.kind == "pointer" else 16
+
+    def __str__(self) -> str:
+        star = "*" if self.kind == "pointer" else ""
+        return f"{star}{self.dtype}{':16' if self.divisible else ''}"
+
+
+def integer(value: int) -> Arg:
+    """An int argument is an int32 if it fits, else an int64."""
+    fits = int32.range[0] <= value <= int32.range[1]
+    return Arg("int", int32 if fits else int64, value % 16 == 0)
+
+
+BOOL = Arg("int", bool_)
+FLOAT = Arg("float", float64)
+
+
+@dataclass(frozen=True)
+class Specialization:
+    """One variant of a kernel."""
+
+    args: tuple[tuple[str, Arg], ...]
+    constants: tuple[tuple[str, object], ...]
+    outside: tuple[tuple[str, object], ...] = ()
+
+    def types(self) -> dict[str, Type]:
+        return {name: arg.type() for name, arg in self.args}
+
+    def divisors(self, used: frozenset[str] | None = None) -> dict[str, int]:
+        return {
+            name: arg.divisor()
+            for name, arg in self.args
+            if used is None or name in used or arg.kind == "pointer"
+        }
+
+    def weak(self) -> frozenset[str]:
+        return frozenset(name for name, arg in self.args if arg.kind == "float")
+
+    def __str__(self) -> str:
+        parts = [f"{name}: {arg}" for name, arg in self.args] + [
+            f"{name}={value!r}" for name, value in self.constants
+        ]
+        return ", ".join(parts)
+
+
+def parse(signature: Mapping[str, object]) -> dict[str, Arg]:
+    """A signature in words, for compiling without arguments: ``{"x": "*float32:16", "n": "int32"}``. ``:16`` says that a
+    pointer is aligned to 16 bytes, or an integer divisible by 16."""
+    from .dtypes import from_numpy
+
+    out = {}
+    for name, text in signature.items():
+        word, _, divisible = str(text).partition(":")
+        dtype = from_numpy(
+            {"f32": "float32", "f16": "float16", "f64": "float64", "i32": "int32", "i64": "int64"}.get(
+                word.lstrip("*"), word.lstrip("*")
+            )
+        )
+        if word.startswith("*"):
+            out[name] = Arg("pointer", dtype, divisible == "16")
+        else:
+            out[name] = FLOAT if dtype.is_float else Arg("int", dtype, divisible == "16")
+    return out
