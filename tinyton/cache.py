@@ -55,9 +55,7 @@ def _prepared(chosen: str) -> Path | None:
             pass
         return path
     except OSError as error:
-        warnings.warn(
-            f"kernels are kept in memory only: {error.strerror or error}", CacheWarning, stacklevel=2
-        )
+        warnings.warn(f"kernels are kept in memory only: {error.strerror or error}", CacheWarning, stacklevel=2)
         return None
 
 

@@ -142,9 +142,7 @@ def _toolkit_remedy() -> str:
 def opencl() -> Check:
     """PyOpenCL, and the devices of the OpenCL drivers that it sees."""
     linux = sys.platform == "linux" and platform.machine() == "x86_64"
-    remedy = f"{PIP} pyopencl" + (
-        " pocl-binary-distribution" if linux else "\nand your device's OpenCL driver"
-    )
+    remedy = f"{PIP} pyopencl" + (" pocl-binary-distribution" if linux else "\nand your device's OpenCL driver")
     try:
         cl = importlib.import_module("pyopencl")
     except ImportError:

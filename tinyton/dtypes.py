@@ -134,9 +134,7 @@ def of_literal(value: bool | int | float, partner: DType | None) -> DType:
 def fit(value: int, dtype: DType) -> None:
     """Refuses an integer literal that ``dtype`` cannot hold."""
     if dtype.is_int and dtype is not bool_ and not dtype.range[0] <= value <= dtype.range[1]:
-        raise KernelValueError(
-            f"{value} is out of range for {dtype}, which holds {dtype.range[0]} to {dtype.range[1]}"
-        )
+        raise KernelValueError(f"{value} is out of range for {dtype}, which holds {dtype.range[0]} to {dtype.range[1]}")
 
 
 def round_to(x: np.ndarray, dtype: DType) -> np.ndarray:

@@ -26,9 +26,7 @@ class Type:
     pointer: bool = False
 
     def __str__(self) -> str:
-        return (
-            ("*" if self.pointer else "") + self.dtype.short + (str(list(self.shape)) if self.shape else "")
-        )
+        return ("*" if self.pointer else "") + self.dtype.short + (str(list(self.shape)) if self.shape else "")
 
     def with_shape(self, shape: tuple[int, ...]) -> Type:
         return replace(self, shape=shape)

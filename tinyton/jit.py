@@ -75,9 +75,7 @@ class CompiledKernel:
 
     def _of_device(self, what: str) -> Any:
         if not hasattr(self.executor, what):
-            raise TinytonError(
-                f".{what} is for the cuda backend; this kernel was compiled for {self.executor.name}"
-            )
+            raise TinytonError(f".{what} is for the cuda backend; this kernel was compiled for {self.executor.name}")
         return getattr(self.executor, what)(self)
 
     @cached_property
@@ -118,9 +116,7 @@ class CompiledKernel:
             )
         described = [describe(name, x, self.executor) for name, x in zip(names, args, strict=True)]
         for (name, wanted), (given, _) in zip(self.specialization.args, described, strict=True):
-            if (given.kind, given.dtype) != (wanted.kind, wanted.dtype) or (
-                wanted.divisible and not given.divisible
-            ):
+            if (given.kind, given.dtype) != (wanted.kind, wanted.dtype) or (wanted.divisible and not given.divisible):
                 raise LaunchError(f"argument {name} is {given}, but this variant was compiled for {wanted}")
         threads = config.threads_for(self)
         grid = as_grid(config.grid, self.constants, self.executor.limits)
@@ -278,9 +274,7 @@ class JITFunction:
             raise LaunchError(f"{name} is missing {', '.join(missing)}")
         return bound
 
-    def _variant(
-        self, args: tuple, kwargs: dict[str, Any]
-    ) -> tuple[CompiledKernel, list[Any], dict[str, object]]:
+    def _variant(self, args: tuple, kwargs: dict[str, Any]) -> tuple[CompiledKernel, list[Any], dict[str, object]]:
         """The compiled kernel for these arguments, what to pass it, and its constexpr values."""
         executor = backends.current()
         options = {k: kwargs.pop(k, None) for k in OPTIONS}

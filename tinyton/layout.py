@@ -62,10 +62,7 @@ class Layout:
     def at(self, thread: int, register: int) -> tuple[int, ...]:
         """The coordinate of the element that this register of this thread holds."""
         used = [
-            b
-            for k, bits in ((thread, self.thread), (register, self.reg))
-            for i, b in enumerate(bits)
-            if k >> i & 1
+            b for k, bits in ((thread, self.thread), (register, self.reg)) for i, b in enumerate(bits) if k >> i & 1
         ]
         return tuple(sum(b[d] for b in used) for d in range(len(self.shape)))
 
@@ -91,9 +88,7 @@ class Layout:
         each thread holds what it needs of it."""
         pick = [tuple(0 if d is None else b[d] for d in dims) for b in self.reg]
         threads = tuple(tuple(0 if d is None else b[d] for d in dims) for b in self.thread)
-        return Layout(
-            tuple(1 if d is None else self.shape[d] for d in dims), tuple(b for b in pick if any(b)), threads
-        )
+        return Layout(tuple(1 if d is None else self.shape[d] for d in dims), tuple(b for b in pick if any(b)), threads)
 
     def without(self, axes: tuple[int, ...]) -> Layout:
         """The layout that is left when ``axes`` are reduced away."""
@@ -122,9 +117,7 @@ class Layout:
         )
 
     def __str__(self) -> str:
-        reg, thread = (
-            " ".join(",".join(map(str, b)) for b in bits) or "-" for bits in (self.reg, self.thread)
-        )
+        reg, thread = (" ".join(",".join(map(str, b)) for b in bits) or "-" for bits in (self.reg, self.thread))
         return f"{list(self.shape)} register bits {reg} | thread bits {thread}"
 
 
@@ -142,9 +135,7 @@ def _runs(bits: tuple[Basis, ...]) -> list[Run]:
     return runs
 
 
-def blocked(
-    shape: tuple[int, ...], threads: int, vector: int = 1, order: tuple[int, ...] | None = None
-) -> Layout:
+def blocked(shape: tuple[int, ...], threads: int, vector: int = 1, order: tuple[int, ...] | None = None) -> Layout:
     """``vector`` neighbours along ``order[0]`` in a thread, the threads of a warp next along ``order``, warps from the
     slowest dimension on, and what is left of the tile in more registers. Left-over threads hold copies."""
     order = order or tuple(reversed(range(len(shape))))

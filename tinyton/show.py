@@ -86,9 +86,7 @@ def _definitions(path: str, text: str) -> Iterator[tuple[str, ast.stmt]]:
             if name := defined(node):
                 yield f"{prefix}.{name}", node
             elif isinstance(node, ast.Assign):  # a, b = …
-                yield from (
-                    (f"{prefix}.{n.id}", node) for n in ast.walk(node.targets[0]) if isinstance(n, ast.Name)
-                )
+                yield from ((f"{prefix}.{n.id}", node) for n in ast.walk(node.targets[0]) if isinstance(n, ast.Name))
             if isinstance(node, ast.ClassDef):
                 yield from walk(node.body, f"{prefix}.{node.name}")
 

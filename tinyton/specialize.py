@@ -57,19 +57,13 @@ class Specialization:
         return {name: arg.type() for name, arg in self.args}
 
     def divisors(self, used: frozenset[str] | None = None) -> dict[str, int]:
-        return {
-            name: arg.divisor()
-            for name, arg in self.args
-            if used is None or name in used or arg.kind == "pointer"
-        }
+        return {name: arg.divisor() for name, arg in self.args if used is None or name in used or arg.kind == "pointer"}
 
     def weak(self) -> frozenset[str]:
         return frozenset(name for name, arg in self.args if arg.kind == "float")
 
     def __str__(self) -> str:
-        parts = [f"{name}: {arg}" for name, arg in self.args] + [
-            f"{name}={value!r}" for name, value in self.constants
-        ]
+        parts = [f"{name}: {arg}" for name, arg in self.args] + [f"{name}={value!r}" for name, value in self.constants]
         return ", ".join(parts)
 
 

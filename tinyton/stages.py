@@ -239,9 +239,7 @@ def load(number: int, root: Path = PACKAGE) -> ModuleType:
         return _loaded[number, root]
     name = f"tinyton_stage_{number}"
     place = _write(sources(number, root), Path(tempfile.mkdtemp(dir=_folder())) / name)
-    spec = importlib.util.spec_from_file_location(
-        name, place / "__init__.py", submodule_search_locations=[str(place)]
-    )
+    spec = importlib.util.spec_from_file_location(name, place / "__init__.py", submodule_search_locations=[str(place)])
     assert spec and spec.loader
     _forget(name)
     sys.modules[name] = module = importlib.util.module_from_spec(spec)

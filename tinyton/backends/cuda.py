@@ -117,11 +117,7 @@ class Executor:
     def attribute(self, threads: int) -> str:
         """How the source says the thread count. From sm_90 on nvcc writes it into the binary as it is; below, it
         becomes a maximum, which `build` makes exact."""
-        return (
-            f"__block_size__(({threads}, 1, 1))"
-            if self.capability >= (9, 0)
-            else f"__launch_bounds__({threads})"
-        )
+        return f"__block_size__(({threads}, 1, 1))" if self.capability >= (9, 0) else f"__launch_bounds__({threads})"
 
     def build(self, low: Any) -> Any:
         """The loaded function and how to pack its arguments, from the disk cache or from nvcc."""
@@ -135,9 +131,7 @@ class Executor:
             module = self.cu.module_from_buffer(binary)
             function = module.get_function(low.symbol)
             if low.dynamic_shared:
-                function.set_attribute(
-                    self.cu.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, low.dynamic_shared
-                )
+                function.set_attribute(self.cu.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, low.dynamic_shared)
         kinds = "".join("P" if v.type.pointer else FORMATS[v.type.dtype.name] for v in low.ir.params)
         return Loaded(module, function, struct.Struct(kinds).pack, binary, low.dynamic_shared)
 
@@ -184,9 +178,7 @@ class Executor:
             path = Path(folder) / "kernel.cubin"
             path.write_bytes(binary)
             try:
-                return subprocess.run(
-                    ["nvdisasm", "-c", str(path)], capture_output=True, text=True, check=True
-                ).stdout
+                return subprocess.run(["nvdisasm", "-c", str(path)], capture_output=True, text=True, check=True).stdout
             except (OSError, subprocess.CalledProcessError):
                 raise BackendError(
                     "nvdisasm, which comes with the CUDA toolkit, is needed to show machine code"
@@ -201,9 +193,7 @@ class Executor:
     def occupancy(self, compiled: Any) -> Any:
         from ..occupancy import occupancy
 
-        return occupancy(
-            compiled.threads, compiled.registers, compiled.shared_bytes, self.per_sm, self.capability
-        )
+        return occupancy(compiled.threads, compiled.registers, compiled.shared_bytes, self.per_sm, self.capability)
 
     def launch(self, compiled: Any, grid: tuple[int, int, int], args: list, stream: Any = None) -> None:
         loaded = compiled.loaded

@@ -14,9 +14,7 @@ from ..errors import OutOfBoundsError
 from ..ir import Block, Kernel, Op, Value
 from ..ops import OPS
 
-REGION = (
-    1 << 44
-)  # every buffer has a region of this many elements of the address space, and starts in its middle
+REGION = 1 << 44  # every buffer has a region of this many elements of the address space, and starts in its middle
 
 
 def unusable() -> str | None:
@@ -33,9 +31,7 @@ class Buffer:
 class Run:
     """One program of a launch."""
 
-    def __init__(
-        self, kernel: Kernel, buffers: list[Buffer], grid: tuple[int, ...], program: tuple[int, ...]
-    ):
+    def __init__(self, kernel: Kernel, buffers: list[Buffer], grid: tuple[int, ...], program: tuple[int, ...]):
         self.kernel, self.buffers, self.grid, self.program = kernel, buffers, grid, program
         self.values: dict[Value, Any] = {}
         self.watch = None
@@ -79,15 +75,11 @@ class Run:
             )
         return buffer, at
 
-    def load(
-        self, op: Op, pointers: np.ndarray, mask: np.ndarray | None, other: np.ndarray | None
-    ) -> np.ndarray:
+    def load(self, op: Op, pointers: np.ndarray, mask: np.ndarray | None, other: np.ndarray | None) -> np.ndarray:
         dtype = op.result.type.dtype
         shape = op.result.type.shape
         on = np.broadcast_to(np.asarray(True if mask is None else mask), shape)
-        out = np.array(
-            np.broadcast_to(np.asarray(0 if other is None else other, dtype.register.numpy), shape)
-        )
+        out = np.array(np.broadcast_to(np.asarray(0 if other is None else other, dtype.register.numpy), shape))
         if on.any():
             buffer, at = self._find(op, np.broadcast_to(pointers, shape), on, "reads")
             if self.watch:

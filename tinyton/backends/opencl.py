@@ -101,9 +101,7 @@ class Executor:
 
     def read_threads(self, loaded: Any) -> int:
         """The work-group size that the binary demands."""
-        return int(
-            loaded.get_work_group_info(self.cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, self.device)[0]
-        )
+        return int(loaded.get_work_group_info(self.cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, self.device)[0])
 
     def launch(self, compiled: Any, grid: tuple[int, int, int], args: list, stream: object = None) -> None:
         flat: list[Any] = []
@@ -137,9 +135,7 @@ class Executor:
 
     def give_back(self, handle: Any, span: np.ndarray) -> None:
         """Makes what the device wrote visible in host memory."""
-        view, _ = self.cl.enqueue_map_buffer(
-            self.queue, handle, self.cl.map_flags.READ, 0, span.shape, span.dtype
-        )
+        view, _ = self.cl.enqueue_map_buffer(self.queue, handle, self.cl.map_flags.READ, 0, span.shape, span.dtype)
         view.base.release(self.queue)
         self.queue.finish()
 

@@ -114,9 +114,7 @@ class Emitter:
         low, high = v.type.dtype.range
         info = self.plan.facts.get(v)
         return (
-            v.type.dtype.bits >= 64
-            and v.type.dtype.kind == "i"
-            or bool(info and low <= info.low and info.high <= high)
+            v.type.dtype.bits >= 64 and v.type.dtype.kind == "i" or bool(info and low <= info.low and info.high <= high)
         )
 
     def math(self, name: str, dtype: DType) -> str:
@@ -308,9 +306,7 @@ class Emitter:
 
     def store_layout(self, op: Op) -> Layout:
         shape = op.operands[0].type.shape
-        return (
-            self.plan.anchors[op] if shape else Layout((), (), ((),) * (self.plan.threads.bit_length() - 1))
-        )
+        return self.plan.anchors[op] if shape else Layout((), (), ((),) * (self.plan.threads.bit_length() - 1))
 
     def reduce_layout(self, op: Op) -> Layout:
         return self.plan.anchors[op]
@@ -470,9 +466,7 @@ class Emitter:
     def _crosses(self, op: Op) -> bool:
         """True if ``op`` reads, through a view, another element of a tile that the open loop is still making."""
         assert self.group is not None
-        return any(
-            v not in self.group.results() and self._depends(v, self.group.results()) for v in op.operands
-        )
+        return any(v not in self.group.results() and self._depends(v, self.group.results()) for v in op.operands)
 
     def _depends(self, v: Value, on: set[Value]) -> bool:
         if v in on:
@@ -659,7 +653,5 @@ def mask_of(op: Op) -> Value | None:
 def parenthesised(text: str) -> str:
     """Text that binds tighter than any operator."""
     return (
-        text
-        if re.fullmatch(r"[\w.]+(\[[^\]]*\])?|\w+\([^()]*\)|\([^()]*\)|\([a-z ]+\*?\)\w+", text)
-        else f"({text})"
+        text if re.fullmatch(r"[\w.]+(\[[^\]]*\])?|\w+\([^()]*\)|\([^()]*\)|\([a-z ]+\*?\)\w+", text) else f"({text})"
     )

@@ -114,11 +114,7 @@ class Scope:
     def _local(self, v: Value, frame: Frame, text: str, lines: list[tuple[str, int]]) -> str:
         if not v.name and self.e.count.get(v, 0) < 2:
             return text
-        name = (
-            self.e.fresh("last_" + self.e.name(v))
-            if self.corner
-            else self.e.local_name(v, frame, self.offset)
-        )
+        name = self.e.fresh("last_" + self.e.name(v)) if self.corner else self.e.local_name(v, frame, self.offset)
         self.declared.add(name)
         op = self.e.made[v]
         const = "" if v.type.pointer else "const "
@@ -197,9 +193,7 @@ class Scope:
             if self.layout.shape[d] > 1:
                 parts.append(
                     times(
-                        self.coordinates[d]
-                        if " + " not in self.coordinates[d]
-                        else f"({self.coordinates[d]})",
+                        self.coordinates[d] if " + " not in self.coordinates[d] else f"({self.coordinates[d]})",
                         scale,
                     )
                 )

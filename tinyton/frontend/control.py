@@ -76,9 +76,7 @@ def merge(t: Tracer, name: str, paths: list[tuple[object, list[Op], int]]) -> tu
     return tuple(out)  # type: ignore[return-value]
 
 
-def branch(
-    t: Tracer, test: Value, bodies: tuple[Callable[[], None], Callable[[], None]], node: ast.AST
-) -> None:
+def branch(t: Tracer, test: Value, bodies: tuple[Callable[[], None], Callable[[], None]], node: ast.AST) -> None:
     """Runs both bodies and merges what they assign."""
     before, lines = dict(t.env), dict(t.bound_at)
     ends = []
@@ -110,9 +108,7 @@ def branch(
             results.append((name, merged))
             t.bound_at[name] = max(at_x[name], at_y[name])
     outs = tuple(Value(pair[0].type, name.strip("?")) for name, pair in results)
-    blocks = tuple(
-        Block((), tuple(ops), tuple(pair[k] for _, pair in results)) for k, ops in enumerate((ops_x, ops_y))
-    )
+    blocks = tuple(Block((), tuple(ops), tuple(pair[k] for _, pair in results)) for k, ops in enumerate((ops_x, ops_y)))
     t.builder.ops.append(Op("if", (test,), outs, {}, blocks, t.source.loc(node)))
     t.env.update({name: out for (name, _), out in zip(results, outs, strict=True)})
 
@@ -126,9 +122,7 @@ def if_statement(t: Tracer, node: ast.If) -> None:
         t.body(node.body if test else node.orelse)
 
 
-def choose(
-    t: Tracer, test: Value, parts: tuple[Callable[[], object], Callable[[], object]], node: ast.AST
-) -> object:
+def choose(t: Tracer, test: Value, parts: tuple[Callable[[], object], Callable[[], object]], node: ast.AST) -> object:
     """An expression whose value comes from one of two, of which only one is computed."""
 
     def run(part: Callable[[], object]) -> Callable[[], None]:
@@ -137,9 +131,7 @@ def choose(
     branch(t, test, (run(parts[0]), run(parts[1])), node)
     value = t.env.pop("?")
     if isinstance(value, Missing):
-        raise KernelTypeError(
-            value.message.replace("? ", "the value ").replace("of the value ", "of the value ")
-        )
+        raise KernelTypeError(value.message.replace("? ", "the value ").replace("of the value ", "of the value "))
     return value
 
 
@@ -170,9 +162,7 @@ def bool_op(t: Tracer, node: ast.BoolOp) -> object:
 
     def others() -> object:
         left = (
-            bool_op(t, ast.copy_location(ast.BoolOp(node.op, rest), node))
-            if len(rest) > 1
-            else condition(t, rest[0])
+            bool_op(t, ast.copy_location(ast.BoolOp(node.op, rest), node)) if len(rest) > 1 else condition(t, rest[0])
         )
         return left if isinstance(left, Value) else bool(left)
 
@@ -226,19 +216,12 @@ def counted(t: Tracer, node: ast.For, low: object, high: object, step: object) -
         bounds = [cast_value(t.builder, v, dtype) for v in bounds]
     target = node.target.id  # type: ignore[attr-defined]
     stored = dict.fromkeys(
-        n.id
-        for s in node.body
-        for n in ast.walk(s)
-        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        n.id for s in node.body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
     )
     before, lines = dict(t.env), dict(t.bound_at)
-    carried = {
-        n: before[n] for n in stored if n in before and n != target and not isinstance(before[n], Missing)
-    }
+    carried = {n: before[n] for n in stored if n in before and n != target and not isinstance(before[n], Missing)}
     fixed = {n: v for n, v in carried.items() if not is_open(t, v) and not isinstance(v, Value)}
-    types: dict[str, Type] = {
-        n: v.type for n, v in carried.items() if not is_open(t, v) and isinstance(v, Value)
-    }
+    types: dict[str, Type] = {n: v.type for n, v in carried.items() if not is_open(t, v) and isinstance(v, Value)}
 
     def round_(start: dict[str, object]) -> tuple[list[Op], tuple[Value, ...]]:
         index = Value(Type(dtype), target)
@@ -247,9 +230,7 @@ def counted(t: Tracer, node: ast.For, low: object, high: object, step: object) -
             t.body(node.body)
         return ops, (index,)
 
-    if len(types) + len(fixed) < len(
-        carried
-    ):  # what type does the loop give to names that start as plain numbers?
+    if len(types) + len(fixed) < len(carried):  # what type does the loop give to names that start as plain numbers?
         try:
             round_({})
         except TinytonError:
@@ -260,9 +241,7 @@ def counted(t: Tracer, node: ast.For, low: object, high: object, step: object) -
                 fixed[name] = value
             elif is_open(t, value):
                 kept = after.type if isinstance(after, Value) and not is_open(t, after) else None
-                types[name] = kept or Type(
-                    dtypes.of_literal(0.0 if isinstance(value, Value) else value, None)
-                )  # type: ignore[arg-type]
+                types[name] = kept or Type(dtypes.of_literal(0.0 if isinstance(value, Value) else value, None))  # type: ignore[arg-type]
     names = [n for n in carried if n not in fixed]
     t.env, t.bound_at = dict(before), dict(lines)
     starts = [like(t, carried[n], types[n]) if is_open(t, carried[n]) else carried[n] for n in names]

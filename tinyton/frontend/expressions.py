@@ -42,9 +42,7 @@ COMPARE = {
     ast.In: (None, lambda x, y: x in y),
     ast.NotIn: (None, lambda x, y: x not in y),
 }
-BUILTINS = {
-    f.__name__: f for f in (abs, bool, float, int, len, max, min, range, round, isinstance, str, tuple)
-}
+BUILTINS = {f.__name__: f for f in (abs, bool, float, int, len, max, min, range, round, isinstance, str, tuple)}
 
 
 @visits(ast.Constant)
@@ -218,9 +216,7 @@ def apply(t: Tracer, node: ast.Call, label: str, rule, args: list, kwargs: dict)
         signature.bind(t.builder, *args, **kwargs)
     except TypeError as error:
         shown = ", ".join(names[1:] if label.startswith(".") else names)
-        raise KernelTypeError(
-            f"{label}: {error}; it takes ({shown})".replace("argument: ", "argument ")
-        ) from None
+        raise KernelTypeError(f"{label}: {error}; it takes ({shown})".replace("argument: ", "argument ")) from None
     try:
         result = rule(t.builder, *args, **kwargs)
     except TinytonError as error:

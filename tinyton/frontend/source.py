@@ -77,17 +77,13 @@ def capture(function: Callable) -> Source:
     if isinstance(tree, ast.AsyncFunctionDef):
         raise KernelSyntaxError(f"{name} is an async function; a kernel is a plain def")
     if not isinstance(tree, ast.FunctionDef) or tree.name != name:
-        raise KernelSyntaxError(
-            f"the source of {name} is not a def statement of that name; put @tt.jit nearest to def"
-        )
+        raise KernelSyntaxError(f"the source of {name} is not a def statement of that name; put @tt.jit nearest to def")
     text = textwrap.dedent("".join(lines)).splitlines()
     params = tuple(inspect.signature(function).parameters.values())
     source = Source(name, function, tree, text, max(first, 1), params, frozenset(), ())
     for p in params:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-            raise KernelSyntaxError(
-                f"a kernel names all its parameters; *{p.name} is not one", source.loc(tree)
-            )
+            raise KernelSyntaxError(f"a kernel names all its parameters; *{p.name} is not one", source.loc(tree))
     marked = frozenset(p.name for p in params if _is_constexpr(p.annotation, source))
     object.__setattr__(source, "constexprs", marked)
     object.__setattr__(source, "outside", tuple(sorted(_outside(source))))
@@ -125,6 +121,4 @@ def _outside(source: Source) -> set[str]:
             if isinstance(at, ast.Name) and at.id not in local:
                 found.add(".".join([at.id, *reversed(path)]))
     known = source.scope()
-    return {
-        name for name in found if name.split(".")[0] in known or not hasattr(builtins, name.split(".")[0])
-    }
+    return {name for name in found if name.split(".")[0] in known or not hasattr(builtins, name.split(".")[0])}

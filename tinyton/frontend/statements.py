@@ -15,9 +15,7 @@ def target_name(node: ast.AST) -> str:
             "Subscript": "a tile cannot be assigned by parts; build it with tt.where",
             "Tuple": "assign one name a line",
         }
-        raise KernelSyntaxError(
-            f"a kernel assigns to plain names; {what.get(type(node).__name__, 'not to this')}"
-        )
+        raise KernelSyntaxError(f"a kernel assigns to plain names; {what.get(type(node).__name__, 'not to this')}")
     return node.id
 
 

@@ -139,9 +139,7 @@ def plain(value: object, name: str) -> object:
     return value
 
 
-def trace(
-    source: Source, types: Mapping[str, Type], constants: Mapping[str, object], weak: frozenset[str]
-) -> Kernel:
+def trace(source: Source, types: Mapping[str, Type], constants: Mapping[str, object], weak: frozenset[str]) -> Kernel:
     """The IR of a kernel for these argument types and constexpr values. ``weak`` names the float arguments."""
     tracer = Tracer(source, source.scope())
     params = tuple(Value(t, name) for name, t in types.items())

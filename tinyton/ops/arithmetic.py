@@ -22,9 +22,7 @@ from .typing import (
 def _no_bool(name: str, *xs: Value) -> None:
     for x in xs:
         if x.type.dtype is bool_:
-            raise KernelTypeError(
-                f"{name} is not defined on bool; convert one side with .to(tt.int32), or use & | ^ ~"
-            )
+            raise KernelTypeError(f"{name} is not defined on bool; convert one side with .to(tt.int32), or use & | ^ ~")
 
 
 def _arith(b: Builder, name: str, x: Operand, y: Operand) -> Value:
@@ -39,9 +37,7 @@ def _offset(b: Builder, name: str, x: Operand, y: Operand) -> Value:
     if name == "add" and not (isinstance(x, Value) and x.type.pointer):
         x, y = y, x
     if name not in ("add", "sub") or not (isinstance(x, Value) and x.type.pointer):
-        raise KernelTypeError(
-            f"{name} is not defined on a pointer; a pointer takes + and - of an integer offset"
-        )
+        raise KernelTypeError(f"{name} is not defined on a pointer; a pointer takes + and - of an integer offset")
     if isinstance(y, Value) and y.type.pointer:
         raise KernelTypeError("two pointers cannot be added or subtracted; a pointer takes an integer offset")
     offset = value_of(b, y)
@@ -293,9 +289,7 @@ def _compare(name: str, function, symbol: str):
 
     rule.__name__ = name
     rule.__doc__ = f"``x {symbol} y``, a mask."
-    return op(
-        numpy=function, emit=lambda e, op, x, y: f"{x} {symbol} {y}", cheap=True, exact=True, public=False
-    )(rule)
+    return op(numpy=function, emit=lambda e, op, x, y: f"{x} {symbol} {y}", cheap=True, exact=True, public=False)(rule)
 
 
 lt = _compare("lt", np.less, "<")
@@ -353,9 +347,7 @@ def where(b: Builder, condition: Operand, x: Operand, y: Operand) -> Value:
     """
     c = value_of(b, condition)
     if c.type.dtype is not bool_ or c.type.pointer:
-        raise KernelTypeError(
-            f"the condition is a mask (bool), not {c.type}; compare first", argument="condition"
-        )
+        raise KernelTypeError(f"the condition is a mask (bool), not {c.type}; compare first", argument="condition")
     if all(isinstance(v, Value) and v.type.pointer and v.type.dtype is x.type.dtype for v in (x, y)):  # type: ignore[union-attr]
         left, right = x, y
     else:

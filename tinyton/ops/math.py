@@ -31,9 +31,7 @@ exp2 = _unary("exp2", "2 to the power of ``x``.", np.exp2)
 log = _unary("log", "The natural logarithm; NaN below 0, -inf at 0.", np.log)
 sqrt = _unary("sqrt", "The square root, correctly rounded.", np.sqrt)
 rsqrt = _unary("rsqrt", "``1 / sqrt(x)``.", lambda x: x.dtype.type(1) / np.sqrt(x))
-floor = _unary(
-    "floor", "The greatest whole number that is not above ``x``, as a float.", np.floor, cheap=True
-)
+floor = _unary("floor", "The greatest whole number that is not above ``x``, as a float.", np.floor, cheap=True)
 ceil = _unary("ceil", "The least whole number that is not below ``x``, as a float.", np.ceil, cheap=True)
 tanh = _unary("tanh", "The hyperbolic tangent; saturates at -1 and 1.", np.tanh)
 sigmoid = _unary(

@@ -20,9 +20,7 @@ def _pointer(ptr: object) -> Value:
 def _mask(b: Builder, mask: Operand) -> Value:
     m = value_of(b, mask)
     if m.type.dtype is not bool_ or m.type.pointer:
-        raise KernelTypeError(
-            f"a mask is bool, not {m.type}; compare first, as in mask=offsets < n", argument="mask"
-        )
+        raise KernelTypeError(f"a mask is bool, not {m.type}; compare first, as in mask=offsets < n", argument="mask")
     return m
 
 
@@ -109,9 +107,7 @@ def _emit_store(e, op):
             whole = e.whole(op, s, width)
             if whole:
                 s.line(f"if ({whole}) {{")
-            s.line(
-                f"{'    ' if whole else ''}{e.vector_store(dtype, width)}({s.get(ptr)}, {', '.join(values)});"
-            )
+            s.line(f"{'    ' if whole else ''}{e.vector_store(dtype, width)}({s.get(ptr)}, {', '.join(values)});")
             if whole:
                 s.line("} else {")
                 for k in range(width):

@@ -65,9 +65,7 @@ def arange(b: Builder, start: int, end: int) -> Value:
     """
     first, last = constant_int(start, "start"), constant_int(end, "end")
     if last <= first:
-        raise KernelValueError(
-            f"arange({first}, {last}) is empty; end must be greater than start", argument="end"
-        )
+        raise KernelValueError(f"arange({first}, {last}) is empty; end must be greater than start", argument="end")
     if not int32.range[0] <= first <= last - 1 <= int32.range[1]:
         raise KernelValueError(f"arange({first}, {last}) does not fit int32", argument="end")
     return b.add("arange", (), Type(int32, (last - first,)), start=first)
@@ -94,9 +92,7 @@ def full(b: Builder, shape: tuple[int, ...], value: object, dtype: object) -> Va
     element = constant_dtype(dtype)
     v = value_of(b, value, element)
     if v.type.shape:
-        raise KernelValueError(
-            f"full takes one number, not a tile of shape {list(v.type.shape)}", argument="value"
-        )
+        raise KernelValueError(f"full takes one number, not a tile of shape {list(v.type.shape)}", argument="value")
     return broadcast(b, cast_value(b, v, element), tile_shape(shape))
 
 

@@ -18,9 +18,7 @@ def combine(e, how: str, dtype: DType, x: str, y: str) -> str:
     """C for two partial results made one."""
     if how == "sum":
         return (
-            f"{x} + {y}"
-            if dtype.is_float
-            else f"({e.c(dtype)})(({e.unsigned(dtype)}){x} + ({e.unsigned(dtype)}){y})"
+            f"{x} + {y}" if dtype.is_float else f"({e.c(dtype)})(({e.unsigned(dtype)}){x} + ({e.unsigned(dtype)}){y})"
         )
     symbol = ">" if how.startswith("max") else "<"
     if dtype.is_float and how.endswith("_nan"):
@@ -96,9 +94,7 @@ def _across_warps(e, op, rest, warps, lanes) -> None:
         cell = e.cell(op.result, s)
         s.line(f"{cell} = {memory}[{s.position(rest.shape)}];")
         s.line(f"for (int k = 1; k < {1 << len(warps)}; ++k)")
-        s.line(
-            f"    {cell} = {combine(e, how, dtype, cell, f'{memory}[k * {size} + {s.position(rest.shape)}]')};"
-        )
+        s.line(f"    {cell} = {combine(e, how, dtype, cell, f'{memory}[k * {size} + {s.position(rest.shape)}]')};")
 
 
 @op(numpy=_reduce, emit=_emit_reduce, kind="statement", public=False)
@@ -119,18 +115,14 @@ def reduce(b: Builder, x: Operand, how: str, axis: object, keep_dims: bool) -> V
     out = cast_value(b, out, target)
     if keep_dims:
         for d in axes:
-            out = b.add(
-                "expand", (out,), out.type.with_shape((*out.type.shape[:d], 1, *out.type.shape[d:])), axis=d
-            )
+            out = b.add("expand", (out,), out.type.with_shape((*out.type.shape[:d], 1, *out.type.shape[d:])), axis=d)
     return out
 
 
 def _axis(axis: object, rank: int) -> int:
     k = constant_int(axis, "axis")
     if not -rank <= k < rank:
-        raise KernelValueError(
-            f"a tile of {rank} dimension{'s' * (rank > 1)} has no axis {k}", argument="axis"
-        )
+        raise KernelValueError(f"a tile of {rank} dimension{'s' * (rank > 1)} has no axis {k}", argument="axis")
     return k % rank
 
 
@@ -165,9 +157,7 @@ def _extreme(b: Builder, how: str, x: Operand, axis: object, keep_dims: bool, pr
 
 
 @op(numpy=None, emit=None, kind="macro")
-def max_(
-    b: Builder, x: Operand, axis: object = None, keep_dims: bool = False, propagate_nan: bool = False
-) -> Value:
+def max_(b: Builder, x: Operand, axis: object = None, keep_dims: bool = False, propagate_nan: bool = False) -> Value:
     """The greatest element along ``axis``, an int constant (None: of all). Given a tile or a float instead of an axis,
     the greater of the two, element by element.
 
@@ -177,9 +167,7 @@ def max_(
 
 
 @op(numpy=None, emit=None, kind="macro")
-def min_(
-    b: Builder, x: Operand, axis: object = None, keep_dims: bool = False, propagate_nan: bool = False
-) -> Value:
+def min_(b: Builder, x: Operand, axis: object = None, keep_dims: bool = False, propagate_nan: bool = False) -> Value:
     """The least element along ``axis``, an int constant (None: of all). Given a tile or a float instead of an axis, the
     lesser of the two, element by element.
 

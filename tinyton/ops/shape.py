@@ -15,9 +15,7 @@ def expand(b: Builder, x: Value, axis: int) -> Value:
     """A new dimension of extent 1 at ``axis``: what ``x[:, None]`` means."""
     k = constant_int(axis, "axis")
     if not 0 <= k <= len(x.type.shape):
-        raise KernelTypeError(
-            f"a tile of shape {list(x.type.shape)} has no place for a dimension {k}", argument="axis"
-        )
+        raise KernelTypeError(f"a tile of shape {list(x.type.shape)} has no place for a dimension {k}", argument="axis")
     return b.add("expand", (x,), x.type.with_shape((*x.type.shape[:k], 1, *x.type.shape[k:])), axis=k)
 
 

@@ -17,9 +17,7 @@ def static_assert(b: Builder, condition: object, message: object = "") -> None:
             argument="condition",
         )
     if not condition:
-        raise KernelValueError(
-            f"static_assert failed{f': {message}' if message else ''}", argument="condition"
-        )
+        raise KernelValueError(f"static_assert failed{f': {message}' if message else ''}", argument="condition")
 
 
 @op(numpy=None, emit=None, kind="macro")

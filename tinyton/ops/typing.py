@@ -135,7 +135,5 @@ def tile_shape(shape: object) -> tuple[int, ...]:
 
 def constant_dtype(x: object) -> DType:
     if not isinstance(x, DType):
-        raise KernelTypeError(
-            f"expected an element type such as tt.float32, not {describe(x)}", argument="dtype"
-        )
+        raise KernelTypeError(f"expected an element type such as tt.float32, not {describe(x)}", argument="dtype")
     return x

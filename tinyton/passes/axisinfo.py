@@ -64,9 +64,7 @@ def analyse(kernel: Kernel, divisors: dict[str, int]) -> dict[Value, Info]:
     """Facts about every value; ``divisors`` says what divides the arguments (of a pointer: in elements)."""
     facts: dict[Value, Info] = {}
     for v in kernel.params:
-        low, high = (
-            (float("-inf"), float("inf")) if v.type.pointer or v.type.dtype.is_float else v.type.dtype.range
-        )
+        low, high = (float("-inf"), float("inf")) if v.type.pointer or v.type.dtype.is_float else v.type.dtype.range
         facts[v] = Info((), divisors.get(v.name, 1), low, high)
     return extend(kernel, facts)
 
@@ -147,9 +145,7 @@ def _result(op: Op, v: Value, xs: list[Info]) -> Info:
             return _sum(Info((0,) * rank, BIG, 0, 0), xs[0], -1)
         if op.name in ("minimum", "maximum") and xs[0].uniform and xs[1].uniform:
             pick = min if op.name == "minimum" else max
-            return Info(
-                (0,) * rank, min(x.divisor for x in xs), pick(x.low for x in xs), pick(x.high for x in xs)
-            )
+            return Info((0,) * rank, min(x.divisor for x in xs), pick(x.low for x in xs), pick(x.high for x in xs))
     regular = all(len(x.steps) == rank for x in xs)
     steps = tuple(0 if regular and xs and all(x.steps[d] == 0 for x in xs) else None for d in range(rank))
     low, high = t.dtype.range if t.dtype.is_int and not t.pointer else (float("-inf"), float("inf"))
@@ -157,9 +153,7 @@ def _result(op: Op, v: Value, xs: list[Info]) -> Info:
 
 
 def _sum(x: Info, y: Info, sign: int) -> Info:
-    steps = tuple(
-        None if a is None or b is None else a + sign * b for a, b in zip(x.steps, y.steps, strict=True)
-    )
+    steps = tuple(None if a is None or b is None else a + sign * b for a, b in zip(x.steps, y.steps, strict=True))
     lost = [
         power(s)
         for a, b in zip(x.steps, y.steps, strict=True)
@@ -177,9 +171,7 @@ def _product(x: Info, y: Info) -> Info:
     for a, b in ((x, y), (y, x)):
         if b.uniform and b.low == b.high:  # a known constant
             k = int(b.low)
-            return Info(
-                tuple(None if s is None else s * k for s in a.steps), min(BIG, a.divisor * power(k)), *bounds
-            )
+            return Info(tuple(None if s is None else s * k for s in a.steps), min(BIG, a.divisor * power(k)), *bounds)
     steps = tuple(0 if a == 0 and b == 0 else None for a, b in zip(x.steps, y.steps, strict=True))
     return Info(steps, min(BIG, x.total * y.total), *bounds)
 
@@ -194,8 +186,6 @@ def monotone(kernel: Kernel, facts: dict[Value, Info]) -> set[Value]:
             rising = all(s is not None and s >= 0 for s in facts[small].steps)
             if rising and all(s is not None and s <= 0 for s in facts[large].steps):
                 found.add(op.result)
-        elif op.name in ("and", "expand", "broadcast") and all(
-            v in found or facts[v].uniform for v in op.operands
-        ):
+        elif op.name in ("and", "expand", "broadcast") and all(v in found or facts[v].uniform for v in op.operands):
             found.add(op.result)
     return found

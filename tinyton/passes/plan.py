@@ -90,17 +90,12 @@ class _Chooser:
         """The order of dimensions in which these addresses run, and how many elements one access can take."""
         info, shape = self.facts[ptr], padded(ptr.type.shape)
         rank = len(shape)
-        key = [
-            (info.steps[d] is None or shape[d] == 1, abs(info.steps[d] or 0) or BIG_STEP, -d)
-            for d in range(rank)
-        ]
+        key = [(info.steps[d] is None or shape[d] == 1, abs(info.steps[d] or 0) or BIG_STEP, -d) for d in range(rank)]
         order = tuple(sorted(range(rank), key=lambda d: key[d]))
         width = 1
         if info.steps[order[0]] == 1:
             itemsize = ptr.type.dtype.itemsize
-            width = min(
-                self.vector_bytes // itemsize or 1, shape[order[0]], max(1, prod(shape) // self.threads)
-            )
+            width = min(self.vector_bytes // itemsize or 1, shape[order[0]], max(1, prod(shape) // self.threads))
             while width > 1 and info.alignment(order[0], width) % width:
                 width //= 2
             if shape[order[0]] != ptr.type.shape[order[0]]:
@@ -143,9 +138,7 @@ class _Chooser:
             tiles.extend(v for v in op.results if self.stored(v))
             if op.name == "for":
                 body = op.blocks[0]
-                for p, start, end, r in zip(
-                    body.params[1:], op.operands[3:], body.yields, op.results, strict=True
-                ):
+                for p, start, end, r in zip(body.params[1:], op.operands[3:], body.yields, op.results, strict=True):
                     self.join(p, r, start, end)
             elif op.name == "if":
                 for k, r in enumerate(op.results):
@@ -181,9 +174,7 @@ class _Chooser:
             options += [
                 chosen[self.find(big)].project(frame)
                 for v, big, frame in looks
-                if self.find(v) is root
-                and self.find(big) in chosen
-                and prod(padded(big.type.shape)) > prod(shape)
+                if self.find(v) is root and self.find(big) in chosen and prod(padded(big.type.shape)) > prod(shape)
             ]
             options = [o for o in options if o.shape == shape]
             chosen[root] = options[0] if options else self.from_accesses(root, shape, accesses)
@@ -191,9 +182,7 @@ class _Chooser:
 
     def from_accesses(self, root: Value, shape: tuple[int, ...], accesses) -> Layout:
         wanted = [
-            self.preference(ptr)
-            for v, ptr in accesses
-            if self.find(v) is root and ptr.type.shape == root.type.shape
+            self.preference(ptr) for v, ptr in accesses if self.find(v) is root and ptr.type.shape == root.type.shape
         ]
         if not wanted:
             return blocked(shape, self.threads)
@@ -215,11 +204,7 @@ def sub_frame(op: Op, frame: Frame) -> Frame:
         axis: int = op.attrs["axis"]  # type: ignore[assignment]
         return frame[:axis] + frame[axis + 1 :]
     inner, outer = op.operands[0].type.shape, op.result.type.shape
-    return (
-        tuple(None if m == 1 and n != 1 else f for m, n, f in zip(inner, outer, frame, strict=True))
-        if inner
-        else ()
-    )
+    return tuple(None if m == 1 and n != 1 else f for m, n, f in zip(inner, outer, frame, strict=True)) if inner else ()
 
 
 class _Converter:
@@ -262,15 +247,11 @@ class _Converter:
 
     def op(self, b: Builder, op: Op) -> Op:
         if op.name == "for":
-            starts = [
-                self.carried(b, v, p) for v, p in zip(op.operands[3:], op.blocks[0].params[1:], strict=True)
-            ]
+            starts = [self.carried(b, v, p) for v, p in zip(op.operands[3:], op.blocks[0].params[1:], strict=True)]
             body = self.ending(self.block(op.blocks[0]), op.blocks[0].params[1:])
             return replace(op, operands=(*op.operands[:3], *starts), blocks=(body,))
         if op.name == "if":
-            return replace(
-                op, blocks=tuple(self.ending(self.block(inner), op.results) for inner in op.blocks)
-            )
+            return replace(op, blocks=tuple(self.ending(self.block(inner), op.results) for inner in op.blocks))
         if op.name in ("store", "reduce") and op.operands[0].type.shape:
             layout = self.anchor(op)
             if op.results and op.result.type.shape:
@@ -280,9 +261,7 @@ class _Converter:
         else:
             return op
         frame = tuple(range(len(layout.shape)))
-        new = replace(
-            op, operands=tuple(self.demand(b, v, layout, frame) if v.type.shape else v for v in op.operands)
-        )
+        new = replace(op, operands=tuple(self.demand(b, v, layout, frame) if v.type.shape else v for v in op.operands))
         if op.name in ("store", "reduce"):
             self.anchors[new] = layout
         self.made.update(dict.fromkeys(new.results, new))
@@ -301,9 +280,7 @@ class _Converter:
         then the tile is turned first, so that neighbouring threads write neighbouring elements."""
         shape, threads = padded(op.operands[0].type.shape), self.chooser.threads
         tiles = (op.operands[1], *op.operands) if op.name == "store" else op.operands
-        have = next(
-            (self.layouts[v] for v in tiles if v in self.layouts and self.layouts[v].shape == shape), None
-        )
+        have = next((self.layouts[v] for v in tiles if v in self.layouts and self.layouts[v].shape == shape), None)
         if op.name == "reduce":
             return have or blocked(shape, threads)
         order, width = self.chooser.preference(op.operands[0])

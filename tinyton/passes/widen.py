@@ -18,9 +18,7 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
     ``offs`` see a cast back, comparisons compare the wide value."""
     wanted = _offsets(kernel)
     low, high = int32.range
-    unsafe = {
-        v for v in wanted if v.type.dtype is int32 and not (low <= facts[v].low and facts[v].high <= high)
-    }
+    unsafe = {v for v in wanted if v.type.dtype is int32 and not (low <= facts[v].low and facts[v].high <= high)}
     wide: dict[Value, Value] = {}
     narrow: dict[Value, Value] = {}
 
@@ -42,16 +40,12 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
             b.loc = op.loc
             if op.name in EXACT and op.result in unsafe:
                 value = Value(replace(op.result.type, dtype=int64), op.result.name)
-                b.ops.append(
-                    replace(op, operands=tuple(as_wide(b, v) for v in op.operands), results=(value,))
-                )
+                b.ops.append(replace(op, operands=tuple(as_wide(b, v) for v in op.operands), results=(value,)))
                 wide[op.result] = value
             elif op.name == "addptr":
                 ptr, offset = op.operands
                 b.ops.append(
-                    replace(
-                        op, operands=(ptr, as_wide(b, offset) if offset in wide else as_narrow(b, offset))
-                    )
+                    replace(op, operands=(ptr, as_wide(b, offset) if offset in wide else as_narrow(b, offset)))
                 )
             elif op.name in COMPARE and any(v in wide for v in op.operands):
                 b.ops.append(replace(op, operands=tuple(as_wide(b, v) for v in op.operands)))
@@ -59,9 +53,7 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
                 b.ops.append(loop(b, op))
             else:
                 operands = tuple(as_narrow(b, v) for v in op.operands)
-                b.ops.append(
-                    replace(op, operands=operands, blocks=tuple(block(inner) for inner in op.blocks))
-                )
+                b.ops.append(replace(op, operands=operands, blocks=tuple(block(inner) for inner in op.blocks)))
         yields = tuple(as_narrow(b, v) for v in old.yields)
         narrow.clear()
         narrow.update(before)
@@ -80,16 +72,12 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
         inner = block(replace(body, yields=()))
         tail = Builder()
         tail.ops, tail.loc = list(inner.ops), op.loc
-        ends = tuple(
-            as_wide(tail, v) if w else as_narrow(tail, v) for v, w in zip(body.yields, long, strict=True)
-        )
+        ends = tuple(as_wide(tail, v) if w else as_narrow(tail, v) for v, w in zip(body.yields, long, strict=True))
         for v in body.yields:  # casts made in the tail belong to this block only
             narrow.pop(v, None)
         params = (body.params[0], *(wide[p] if w else p for p, w in zip(carried, long, strict=True)))
         results = tuple(wide[r] if w else r for r, w in zip(op.results, long, strict=True))
-        return replace(
-            op, operands=(*bounds, *starts), results=results, blocks=(Block(params, tuple(tail.ops), ends),)
-        )
+        return replace(op, operands=(*bounds, *starts), results=results, blocks=(Block(params, tuple(tail.ops), ends),))
 
     return replace(kernel, body=block(kernel.body))
 
