@@ -15,8 +15,10 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
-from .arrays import DeviceArray, empty, synchronize, to_device, zeros
+from . import arrays
+from .arrays import DeviceArray, empty, synchronize, to_device
 from .dtypes import DType
+from .env import env
 from .errors import (
     BackendError,
     CacheWarning,
@@ -31,6 +33,7 @@ from .jit import CompiledKernel, JITFunction, jit
 from .language import FUNCTIONS, NAMES
 from .launch import LaunchConfig
 from .layout import Layout, next_power_of_2
+from .show import show
 
 globals().update(NAMES)
-FUNCTIONS["zeros"].host = zeros  # in a kernel a tile, on the host an array
+FUNCTIONS["zeros"].host = arrays.zeros  # in a kernel a tile, on the host an array
