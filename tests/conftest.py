@@ -1,0 +1,94 @@
+"""What the tests share: the executors, the thread mappings, kernels from text, and comparing to the last bit."""
+
+import linecache
+import os
+from itertools import count
+
+import numpy as np
+import pytest
+
+import tinyton as tt
+
+EXECUTORS = [name for name, why in tt.backends.available().items() if why is None]
+WARPS = (1, 2, 4, 8)
+MAPPINGS = [(name, None) for name in EXECUTORS] + [
+    (name, warps) for name in EXECUTORS if name != "interpreter" for warps in WARPS
+]
+_texts = count()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def private_cache(tmp_path_factory):
+    """Kernels of the tests are cached for this run alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "TINYTON_CACHE_DIR" not in os.environ:
+            patch.setenv("TINYTON_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def choose(name, monkeypatch):
+    """Makes ``name`` the executor. PoCL's optimiser takes most of the time of a small OpenCL kernel, so it is off."""
+    monkeypatch.setenv("TINYTON_BACKEND", name)
+    if name == "opencl":
+        monkeypatch.setenv("TINYTON_BUILD_OPTIONS", "-cl-opt-disable")
+
+
+@pytest.fixture(params=EXECUTORS)
+def executor(request, monkeypatch):
+    """Each executor of this machine, by name."""
+    choose(request.param, monkeypatch)
+    return request.param
+
+
+@pytest.fixture(params=MAPPINGS, ids=[f"{name}-{warps or 'default'}" for name, warps in MAPPINGS])
+def mapping(request, monkeypatch):
+    """Each executor with its own thread count, then with 1, 2, 4 and 8 warps a program: the launch options."""
+    name, warps = request.param
+    choose(name, monkeypatch)
+    return {} if warps is None else {"num_warps": warps}
+
+
+@pytest.fixture
+def interpreter(monkeypatch):
+    choose("interpreter", monkeypatch)
+
+
+def kernel(text, **names):
+    """The kernel ``k`` that the lines of ``text`` define, as a notebook cell would."""
+    file = f"<cell {next(_texts)}>"
+    lines = [line + "\n" for line in text.strip("\n").split("\n")]
+    linecache.cache[file] = len(text), None, lines, file
+    scope = {"tt": tt, "__name__": "cell", **names}
+    exec(compile("".join(lines), file, "exec"), scope)
+    return scope["k"]
+
+
+def same_bits(got, want):
+    """Asserts equality to the last bit, signs of zeros included; any NaN equals any NaN."""
+    got, want = np.asarray(got), np.asarray(want)
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+    if got.dtype.kind in "fV":
+        bits = f"uint{8 * got.dtype.itemsize}"
+        wrong = (got.view(bits) != want.view(bits)) & ~(np.isnan(got) & np.isnan(want))
+    else:
+        wrong = got != want
+    if wrong.any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        pytest.fail(f"{wrong.sum()} of {wrong.size} differ; at {at}: {got[at]!r}, not {want[at]!r}")
+
+
+class Guarded:
+    """An array between canaries, poisoned before the launch: what a kernel writes outside it, or leaves out, shows."""
+
+    EDGE = 37
+
+    def __init__(self, shape, dtype, poison=0xA5):
+        self.memory = np.full((np.prod(shape, dtype=int) + 2 * self.EDGE) * np.dtype(dtype).itemsize, poison, np.uint8)
+        self.array = self.memory.view(dtype)[self.EDGE : -self.EDGE].reshape(shape)
+        self.edge = self.EDGE * np.dtype(dtype).itemsize
+        self.poison = poison
+
+    def check(self):
+        assert (self.memory[: self.edge] == self.poison).all(), "written before the array"
+        assert (self.memory[-self.edge :] == self.poison).all(), "written after the array"
+        return self.array
