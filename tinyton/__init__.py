@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 
 from . import arrays
 from .arrays import DeviceArray, empty, synchronize, to_device
+from .bench import Timing, bench
 from .dtypes import DType
 from .env import env
 from .errors import (
@@ -33,6 +34,7 @@ from .jit import CompiledKernel, JITFunction, jit
 from .language import FUNCTIONS, NAMES
 from .launch import LaunchConfig
 from .layout import Layout, next_power_of_2
+from .raw import raw
 from .show import show
 
 globals().update(NAMES)

@@ -51,7 +51,19 @@ class Executor:
             "private": 1 << 20 if self.on_cpu else 1 << 16,
             **dict.fromkeys("xyz", 2**31 - 1),
         }
-        self.last: Any = None
+        self._last: Any = None
+        self.recorded: list[Any] | None = None
+
+    @property
+    def last(self) -> Any:
+        """The event of the last launch. While ``recorded`` is a list, that of every launch is added to it."""
+        return self._last
+
+    @last.setter
+    def last(self, event: Any) -> None:
+        self._last = event
+        if self.recorded is not None:
+            self.recorded.append(event)
 
     def device_info(self) -> dict[str, object]:
         d = self.device
