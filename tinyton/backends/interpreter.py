@@ -85,6 +85,8 @@ class Run:
             if self.watch:
                 self.watch("load", op, buffer, at, on)
             out[on] = unpack(buffer.flat[at[on]], dtype)
+        elif self.watch:
+            self.watch("load", op, None, None, on)
         return out
 
     def store(self, op: Op, pointers: np.ndarray, value: np.ndarray, mask: np.ndarray | None) -> None:
@@ -95,11 +97,13 @@ class Run:
             if self.watch:
                 self.watch("store", op, buffer, at, on)
             buffer.flat[at[on]] = pack(np.broadcast_to(value, shape)[on], dtype)
+        elif self.watch:
+            self.watch("store", op, None, None, on)
 
 
-def run(kernel: Kernel, args: list, grid: tuple[int, int, int], watch=None) -> None:
-    """Runs every program of a grid. ``args`` has a Buffer or a number for each parameter; ``watch(verb, op, buffer,
-    places, on)`` sees every access."""
+def run(kernel: Kernel, args: list, grid: tuple[int, int, int], watch=None, only=None) -> None:
+    """Runs every program of a grid, or ``only`` some. ``args`` has a Buffer or a number for each parameter;
+    ``watch(verb, op, buffer, places, on)`` sees every access, without buffer and places if every lane is off."""
     buffers: list[Buffer] = [a for a in args if isinstance(a, Buffer)]
     start: dict[Value, Any] = {}
     for v, a in zip(kernel.params, args, strict=True):
@@ -108,7 +112,7 @@ def run(kernel: Kernel, args: list, grid: tuple[int, int, int], watch=None) -> N
         else:
             start[v] = np.asarray(a, v.type.dtype.register.numpy)
     with np.errstate(all="ignore"):
-        for program in programs(grid):
+        for program in programs(grid) if only is None else only:
             state = Run(kernel, buffers, grid, program)
             state.watch = watch
             state.values.update(start)
