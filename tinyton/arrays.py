@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,11 @@ class DeviceArray:
     ((2, 3), float32, 15.0)
     """
 
-    __slots__ = ("executor", "handle", "shape", "dtype", "__weakref__")
+    __slots__ = ("executor", "handle", "shape", "dtype", "address", "__weakref__")
 
     def __init__(self, executor: Any, handle: Any, shape: tuple[int, ...], dtype: DType):
         self.executor, self.handle, self.shape, self.dtype = executor, handle, shape, dtype
+        self.address = int(handle) if executor.name == "cuda" else 0
 
     @property
     def size(self) -> int:
@@ -73,9 +75,13 @@ class DeviceArray:
 
 def _shape(shape: Any) -> tuple[int, ...]:
     extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    if any(isinstance(n, bool) or not hasattr(n, "__index__") or n < 0 for n in extents):
+    try:
+        found = tuple(index(n) for n in extents if not isinstance(n, (bool, np.bool_)))
+    except TypeError:
+        found = ()
+    if len(found) < len(extents) or any(n < 0 for n in found):
         raise LaunchError(f"a shape is made of ints from 0 on, not {shape!r}")
-    return tuple(int(n) for n in extents)
+    return found
 
 
 def empty(shape: Any, dtype: Any) -> DeviceArray:
@@ -122,7 +128,7 @@ class HostArrays:
         self.bounds = {name: _bounds(a) for name, a in arrays}
         self.spans: list[tuple[int, int]] = []
         for low, high in sorted(self.bounds.values()):
-            if self.spans and low < self.spans[-1][1]:
+            if self.spans and low < max(self.spans[-1][1], self.spans[-1][0] + 1):
                 self.spans[-1] = (self.spans[-1][0], max(high, self.spans[-1][1]))
             else:
                 self.spans.append((low, high))

@@ -12,6 +12,7 @@ import json
 import os
 import stat
 import tempfile
+import threading
 import warnings
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from .errors import CacheWarning
 
 FORMAT = "tinyton-cache-1"
 _compiles = 0
+_lock = threading.Lock()
 
 
 def count_compile() -> None:
@@ -41,21 +43,25 @@ def folder() -> Path | None:
     """The cache's folder: TINYTON_CACHE_DIR, else a ``tinyton`` folder among the user's caches. None if it is off
     (TINYTON_CACHE_DIR=off), or not private, or cannot be written."""
     chosen = os.environ.get("TINYTON_CACHE_DIR", "")
-    return None if chosen.lower() in ("off", "none", "0") else _prepared(chosen)
+    if chosen.lower() in ("off", "none", "0"):
+        return None
+    with _lock:
+        return _prepared(chosen)
 
 
 @cache
 def _prepared(chosen: str) -> Path | None:
-    path = Path(chosen) if chosen else _user_cache()
     try:
+        path = Path(chosen).absolute() if chosen else _user_cache()
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if why := _not_private(path):
             raise OSError(why)
         with tempfile.TemporaryFile(dir=path):
             pass
         return path
-    except OSError as error:
-        warnings.warn(f"kernels are kept in memory only: {error.strerror or error}", CacheWarning, stacklevel=2)
+    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
+        reason = getattr(error, "strerror", None) or error
+        warnings.warn(f"kernels are kept in memory only: {reason}", CacheWarning, stacklevel=2)
         return None
 
 
@@ -96,29 +102,31 @@ class Entry:
         where = folder()
         return where / f"{self.key}.bin" if where else None
 
+    def _file(self, body: bytes) -> bytes:
+        header = {"format": FORMAT, "key": self.key, "payload": hashlib.sha256(body).hexdigest()}
+        return json.dumps(header).encode() + b"\n" + body
+
     def read(self) -> bytes | None:
         """The binary, or None if there is none that checks out."""
         path = self.path()
         if path is None:
             return None
         try:
-            head, _, body = path.read_bytes().partition(b"\n")
-            header = json.loads(head)
-        except (OSError, ValueError):
+            data = path.read_bytes()
+        except OSError:
             return None
-        wanted = {"format": FORMAT, "key": self.key, "payload": hashlib.sha256(body).hexdigest()}
-        return body if header == wanted else None
+        body = data.partition(b"\n")[2]
+        return body if data == self._file(body) else None
 
     def write(self, body: bytes) -> None:
         path = self.path()
         if path is None:
             return
-        header = json.dumps({"format": FORMAT, "key": self.key, "payload": hashlib.sha256(body).hexdigest()})
         temporary = None
         try:
             with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as f:
                 temporary = f.name
-                f.write(header.encode() + b"\n" + body)
+                f.write(self._file(body))
             os.replace(temporary, path)
         except OSError:  # a full disk, say: the kernel is in memory all the same
             if temporary:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DType, pack, round_to, unpack
-from ..errors import OutOfBoundsError
+from ..errors import BackendError, OutOfBoundsError
 from ..ir import Block, Kernel, Op, Value
 from ..ops import OPS
 
@@ -156,7 +156,10 @@ class Executor:
         run(compiled.ir, args, grid)
 
     def allocate(self, nbytes: int) -> np.ndarray:
-        return np.empty(nbytes, np.uint8)
+        try:
+            return np.empty(nbytes, np.uint8)
+        except (MemoryError, ValueError):
+            raise BackendError(f"{nbytes} bytes cannot be allocated") from None
 
     def pointer(self, name: str, handle: np.ndarray, dtype: DType, offset: int) -> Buffer:
         size = dtype.itemsize
@@ -174,6 +177,9 @@ class Executor:
 
     def read(self, handle: np.ndarray, out: np.ndarray) -> None:
         out.reshape(-1).view(np.uint8)[...] = handle[: out.nbytes]
+
+    def finish(self, stream: object) -> None:
+        pass
 
     def synchronize(self) -> None:
         pass

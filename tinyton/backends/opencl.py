@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import threading
 import warnings
 from typing import Any
 
@@ -9,8 +12,10 @@ import numpy as np
 
 from .. import cache
 from ..codegen.dialect import OPENCL
-from ..dtypes import DType
+from ..dtypes import DType, from_numpy
 from ..errors import BackendError, LaunchError
+
+_forked = threading.Event()  # set in a process whose parent had started the driver, whose threads it lacks
 
 
 def unusable() -> str | None:
@@ -22,6 +27,8 @@ def unusable() -> str | None:
         platforms = cl.get_platforms()
     except cl.Error:
         platforms = []
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_forked.set)
     if not any(p.get_devices() for p in platforms):
         return 'no OpenCL driver is installed; pip install "tinyton[opencl]" brings one for the CPU on x86-64 Linux'
     return None
@@ -43,16 +50,27 @@ class Executor:
         self.device = devices[is_gpu.index(True)] if any(is_gpu) else devices[0]
         self.on_cpu = not any(is_gpu)
         self.context = cl.Context([self.device])
-        self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+        self._queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         self.sm_count = self.device.max_compute_units
         self.limits = {
             "threads": self.device.max_work_group_size,
             "shared": self.device.local_mem_size,
-            "private": 1 << 20 if self.on_cpu else 1 << 16,
+            "private": 1 << 20 if self.on_cpu else 1 << 16,  # a CPU keeps all threads of a program on one stack
             **dict.fromkeys("xyz", 2**31 - 1),
         }
         self._last: Any = None
         self.recorded: list[Any] | None = None
+        self.lock = threading.Lock()  # a kernel object holds the arguments of one launch
+
+    @property
+    def queue(self) -> Any:
+        """The queue that launches and copies go through, in order."""
+        if _forked.is_set():
+            raise BackendError(
+                "this process was forked after OpenCL was in use, which its driver does not survive; start processes "
+                'with the spawn method: multiprocessing.get_context("spawn")'
+            )
+        return self._queue
 
     @property
     def last(self) -> Any:
@@ -89,15 +107,17 @@ class Executor:
         options = cache.build_options()
         entry = cache.Entry(low.source, self.key(), " ".join(options))
         binary = entry.read()
-        with warnings.catch_warnings():
+        program = None
+        with warnings.catch_warnings(), self.lock:
             warnings.simplefilter("ignore")
+            if binary is not None:
+                with contextlib.suppress(cl.Error):  # the driver does not want it any more: a miss
+                    program = cl.Program(self.context, [self.device], [binary]).build()
             try:
-                if binary is None:
+                if program is None:
                     cache.count_compile()
                     program = cl.Program(self.context, low.located).build(options, cache_dir=False)
                     entry.write(program.get_info(cl.program_info.BINARIES)[0])
-                else:
-                    program = cl.Program(self.context, [self.device], [binary]).build()
             except cl.Error as error:
                 raise BackendError(f"the OpenCL compiler refused kernel {low.name}:\n{error}") from None
             kernel = getattr(program, low.symbol)
@@ -117,17 +137,25 @@ class Executor:
 
     def launch(self, compiled: Any, grid: tuple[int, int, int], args: list, stream: object = None) -> None:
         flat: list[Any] = []
+        arrays = []  # of PyOpenCL, which know what has to be done before they can be used
         for a in args:
             if type(a) is tuple:
-                flat += a
+                flat += a[:2]
+                arrays += a[2:]
             else:
                 flat.append(a)
         kernel, (x, y, z) = compiled.loaded, grid
         threads = compiled.launch_threads
         queue = stream or self.queue
+        before = [event for array in arrays for event in array.events]
         try:
-            kernel.set_args(*flat)
-            self.last = self.cl.enqueue_nd_range_kernel(queue, kernel, (x * threads, y, z), (threads, 1, 1))
+            with self.lock:
+                kernel.set_args(*flat)
+                self.last = event = self.cl.enqueue_nd_range_kernel(
+                    queue, kernel, (x * threads, y, z), (threads, 1, 1), wait_for=before
+                )
+            for array in arrays:
+                array.add_event(event)
         except self.cl.Error as error:
             raise LaunchError(f"the OpenCL driver refused to launch {compiled.name}: {error}") from None
 
@@ -137,8 +165,24 @@ class Executor:
         except self.cl.Error as error:
             raise BackendError(f"{nbytes} bytes cannot be allocated on the OpenCL device: {error}") from None
 
-    def pointer(self, name: str, handle: Any, dtype: DType, offset: int) -> tuple[Any, int]:
-        return handle, offset // dtype.itemsize
+    def foreign(self, name: str, x: Any) -> tuple[DType, bool, tuple] | None:
+        """Arrays of PyOpenCL in this context: any strides, no copy, ordered with their queue by their events."""
+        if type(x).__module__ != "pyopencl.array" or not hasattr(x, "base_data"):
+            return None
+        if x.context != self.context:
+            raise LaunchError(
+                f"argument {name} is in another OpenCL context than this launch; make it with "
+                "pyopencl.array.to_device(tinyton.backends.current().queue, ...)"
+            )
+        dtype = from_numpy(x.dtype)
+        return dtype, x.offset % 16 == 0, (x.base_data or self.allocate(0), dtype, x.offset, x)
+
+    def pointer(self, name: str, handle: Any, dtype: DType, offset: int, *array: Any) -> tuple:
+        return handle, offset // dtype.itemsize, *array
+
+    def finish(self, stream: Any) -> None:
+        """Waits for the launches on a stream."""
+        (stream or self.queue).finish()
 
     def borrow(self, span: np.ndarray) -> Any:
         """Host memory as the device sees it: on a CPU, the same memory."""
