@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from .errors import KernelTypeError, KernelValueError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DType:
     """An element type. ``kind`` is b, i, u or f; ``bits`` its width in memory.
 
@@ -26,6 +27,9 @@ class DType:
 
     def __repr__(self) -> str:
         return self.name
+
+    def __reduce__(self) -> tuple:
+        return from_numpy, (self.name,)
 
     @property
     def itemsize(self) -> int:
@@ -124,17 +128,21 @@ def of_literal(value: bool | int | float, partner: DType | None) -> DType:
     if isinstance(value, bool):
         return partner or bool_
     if isinstance(value, float):
-        return partner if partner is not None and partner.is_float else float32
+        dtype = partner if partner is not None and partner.is_float else float32
+        fit(value, dtype)
+        return dtype
     if partner is not None and partner is not bool_:
         fit(value, partner)
         return partner
     return int32 if int32.range[0] <= value <= int32.range[1] else int64
 
 
-def fit(value: int, dtype: DType) -> None:
-    """Refuses an integer literal that ``dtype`` cannot hold."""
+def fit(value: int | float, dtype: DType) -> None:
+    """Refuses a literal that ``dtype`` cannot hold."""
     if dtype.is_int and dtype is not bool_ and not dtype.range[0] <= value <= dtype.range[1]:
         raise KernelValueError(f"{value} is out of range for {dtype}, which holds {dtype.range[0]} to {dtype.range[1]}")
+    if dtype.is_float and math.isfinite(value) and not np.isfinite(round_to(value, dtype)):
+        raise KernelValueError(f"{value} is out of range for {dtype}; infinity is float('inf')")
 
 
 def round_to(x: np.ndarray, dtype: DType) -> np.ndarray:
@@ -144,7 +152,8 @@ def round_to(x: np.ndarray, dtype: DType) -> np.ndarray:
             return np.asarray(x).astype(np.float16).astype(np.float32)
     if dtype is bfloat16:
         return unpack(pack(np.asarray(x, np.float32), dtype), dtype)
-    return np.asarray(x, dtype.register.numpy)
+    with np.errstate(over="ignore"):
+        return np.asarray(x, dtype.register.numpy)
 
 
 def pack(x: np.ndarray, dtype: DType) -> np.ndarray:

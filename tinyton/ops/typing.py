@@ -12,6 +12,8 @@ Operand = Value | bool | int | float
 
 
 def literal(b: Builder, value: bool | int | float, dtype: DType) -> Value:
+    if dtype.is_half:
+        value = float(dtypes.round_to(value, dtype))
     return b.add("const", (), Type(dtype), value=float(value) if dtype.is_float else int(value))
 
 
