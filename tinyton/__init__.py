@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 from . import arrays
 from .arrays import DeviceArray, empty, synchronize, to_device
 from .bench import Timing, bench
+from .count import Count, count
 from .dtypes import DType
 from .env import env
 from .errors import (

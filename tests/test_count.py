@@ -1,0 +1,145 @@
+"""Counted work against counts made by hand: bytes, sectors of 32 bytes, accesses of warps, elements that are off."""
+
+import numpy as np
+import pytest
+
+import tinyton as tt
+from tinyton.count import Count, count, sectors
+
+
+@tt.jit
+def copy(x, out, n, STEP: tt.constexpr, BLOCK: tt.constexpr):
+    i = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
+    tt.store(out + i, tt.load(x + i * STEP, mask=i < n), mask=i < n)
+
+
+def floats(n):
+    return np.zeros(n, np.float32)
+
+
+def test_contiguous_and_vectors(executor):
+    c = count(copy, 2, floats(1024), floats(1024), 1024, STEP=1, BLOCK=512)
+    assert (c.bytes_loaded, c.bytes_stored, c.bytes) == (4096, 4096, 8192)
+    assert (c.sectors_loaded, c.sectors_stored) == (128, 128)
+    assert c.requests == 2 * 2 * 4  # two programs, load and store, four warps of 32 lanes with 16 bytes each
+    assert (c.elements, c.masked, c.utilisation, c.coalescing) == (2048, 0, 1.0, 1.0)
+    assert (c.programs, c.launches, c.threads, c.exact) == (2, 1, 128, True)
+
+
+@pytest.mark.parametrize(("step", "per_warp"), [(1, 4), (2, 8), (4, 16), (8, 32), (32, 32)])
+def test_strides(step, per_warp):
+    c = count(copy, 1, floats(step * 128), floats(128), 128, STEP=step, BLOCK=128)
+    assert c.sectors_loaded == 4 * per_warp
+    assert c.sectors_stored == 16
+    assert c.bytes == 1024
+
+
+def test_a_ragged_end_falls_back_to_elements():
+    c = count(copy, 1, floats(6), floats(6), 6, STEP=1, BLOCK=512)
+    # n = 6 is not divisible by 16, but the pointers are aligned: lane 0 takes elements 0 to 3 in one access, then
+    # lane 1 takes element 4 and element 5 in two of one element each. The same to store.
+    assert (c.sectors_loaded, c.requests) == (3, 6)
+    assert (c.bytes, c.masked, c.elements) == (48, 2 * 506, 1024)
+
+
+def test_misaligned_neighbours_touch_one_sector_more():
+    c = count(copy, 1, floats(129)[1:], floats(128), 128, STEP=1, BLOCK=128)
+    assert c.sectors_loaded == 16  # a NumPy view is copied to the device, where it starts at an aligned address
+    x = tt.to_device(floats(200))
+
+    @tt.jit
+    def shifted(x, out, BLOCK: tt.constexpr):
+        i = tt.arange(0, BLOCK)
+        tt.store(out + i, tt.load(x + 1 + i))
+
+    c = count(shifted, 1, x, floats(128), BLOCK=128)
+    assert c.sectors_loaded == 4 * 5
+
+
+def test_threads_beyond_the_tile_load_copies_and_do_not_store():
+    c = count(copy, 1, floats(32), floats(32), 32, STEP=1, BLOCK=32)
+    assert (c.sectors_loaded, c.sectors_stored) == (4 * 4, 4)  # four warps load the same 32 elements, one stores them
+    c = count(copy, 1, floats(32), floats(32), 32, STEP=1, BLOCK=32, num_warps=1)
+    assert (c.sectors_loaded, c.sectors_stored, c.threads) == (4, 4, 32)
+
+
+@pytest.mark.parametrize(("n", "block", "share"), [(16, 64, 0.25), (32, 64, 0.5), (64, 64, 1.0), (27, 27, 27 / 32)])
+def test_utilisation(n, block, share):
+    assert count(copy, 1, floats(n), floats(n), n, STEP=1, BLOCK=block).utilisation == share
+
+
+def test_scalars_are_one_sector_a_warp():
+    @tt.jit
+    def scalar(x, out):
+        tt.store(out, tt.load(x))
+
+    c = count(scalar, 3, floats(1), floats(1))
+    assert (c.sectors_loaded, c.sectors_stored, c.bytes) == (3 * 4, 3, 3 * 8)
+
+
+def test_two_dimensions_and_a_turned_tile():
+    @tt.jit
+    def transpose(x, out, M: tt.constexpr, N: tt.constexpr):
+        r = tt.arange(0, M)[:, None]
+        c = tt.arange(0, N)[None, :]
+        tt.store(out + c * M + r, tt.load(x + r * N + c))
+
+    c = count(transpose, 1, floats(1024), floats(1024), 32, 32)
+    assert (c.sectors, c.coalescing) == (256, 1.0)  # turned in shared memory between load and store
+
+
+def test_wholly_masked_programs_are_counted_too():
+    c = count(copy, 3, floats(128), floats(128), 128, STEP=1, BLOCK=128)
+    assert (c.masked, c.elements, c.bytes) == (2 * 256, 3 * 256, 1024)
+
+
+def test_arguments_keep_their_values(executor):
+    x = np.arange(256, dtype=np.float32)
+    host, device = floats(256), tt.zeros(256, tt.float32)
+    count(copy, 2, x, host, 256, STEP=1, BLOCK=128)
+    count(copy, 2, tt.to_device(x), device, 256, STEP=1, BLOCK=128)
+    assert not host.any() and not device.numpy().any()
+
+
+def test_one_array_twice_is_one_memory(executor):
+    @tt.jit
+    def chase(a, b, out):
+        tt.store(a, 5)
+        tt.store(out + tt.load(b), 1)
+
+    x = tt.zeros(1, tt.int32)
+    assert count(chase, 1, x, x, np.zeros(6, np.int32)).bytes == 12
+    with pytest.raises(tt.OutOfBoundsError, match="element 5"):
+        count(chase, 1, x, x, np.zeros(5, np.int32))
+
+
+def test_a_big_grid_is_sampled_and_says_so():
+    n = 64 * 5000 - 7
+    c = count(copy, 5000, floats(n), floats(n), n, STEP=1, BLOCK=64)
+    assert (c.programs, c.ran, c.exact) == (5000, 1024, False)
+    assert (c.bytes, c.masked) == (8 * n, 14)  # the ragged last program counts for itself
+    assert "estimated from 1,024 programs" in repr(c)
+    small = count(copy, 3, floats(100), floats(100), 100, STEP=1, BLOCK=64)
+    assert small.exact and "estimated" not in repr(small)
+
+
+def test_launches_add_up():
+    c = count(copy, 1, floats(128), floats(128), 128, STEP=1, BLOCK=128)
+    assert (c + c).launches == 2 and (c + c).bytes == 2 * c.bytes and (c + c).threads == 128
+    assert sum([c, c], Count()).programs == 2
+
+
+def test_an_empty_grid():
+    c = count(copy, 0, floats(1), floats(1), 1, STEP=1, BLOCK=128)
+    assert (c.launches, c.programs, c.bytes, c.exact) == (0, 0, 0, True)
+
+
+def test_sectors_of_lanes():
+    addresses = np.array([[[0], [4], [28], [32], [100]]])
+    assert sectors(addresses, np.ones((1, 5, 1), bool)) == 3
+    assert sectors(addresses, np.array([[[False], [True], [True], [False], [False]]])) == 1
+
+
+def test_not_a_kernel():
+    with pytest.raises(tt.LaunchError, match="expected a kernel"):
+        count(len, 1)

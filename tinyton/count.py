@@ -1,0 +1,146 @@
+"""``tt.count(kernel, grid, *args)``: what a launch moves, counted and not timed: bytes, 32-byte sectors, warp accesses.
+
+Memory moves in sectors of 32 bytes. A warp's access costs as many sectors as its lanes touch, however few bytes of
+them it wants; the lower the share of wanted bytes, the less coalesced the access.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from .replay import Access, replay
+
+SECTOR = 32
+SAMPLE = 1024
+
+
+@dataclass(frozen=True)
+class Count:
+    """What a launch (or, added up, several) moves between its arrays and its threads.
+
+    ``bytes_loaded``, ``bytes_stored``: of the elements that are on. ``sectors_loaded``, ``sectors_stored``: sectors of
+    32 bytes, summed over the accesses of all warps. ``requests``: accesses of whole warps, of 1 to 16 bytes a lane.
+    ``elements``, ``masked``: elements of all tiles that are loaded or stored, padding included, and how many of them
+    are off. ``threads`` a program, as a GPU would run it. ``ran``: the programs that were run; the numbers are exact if
+    that is all of them, else estimated from these.
+    """
+
+    bytes_loaded: int = 0
+    bytes_stored: int = 0
+    sectors_loaded: int = 0
+    sectors_stored: int = 0
+    requests: int = 0
+    elements: int = 0
+    masked: int = 0
+    programs: int = 0
+    launches: int = 0
+    threads: int = 0
+    ran: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return self.bytes_loaded + self.bytes_stored
+
+    @property
+    def sectors(self) -> int:
+        return self.sectors_loaded + self.sectors_stored
+
+    @property
+    def coalescing(self) -> float:
+        """The share of the moved bytes that was wanted: 1 if every sector is used whole. More than 1 if lanes of one
+        access share elements."""
+        return self.bytes / (SECTOR * self.sectors) if self.sectors else 1.0
+
+    @property
+    def utilisation(self) -> float:
+        """The share of the tiles' elements that is on."""
+        return 1 - self.masked / self.elements if self.elements else 1.0
+
+    @property
+    def exact(self) -> bool:
+        return self.ran == self.programs
+
+    def __add__(self, other: Count) -> Count:
+        """Two launches, one after the other."""
+        total = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        return Count(**total | {"threads": max(self.threads, other.threads)})
+
+    def __repr__(self) -> str:
+        words = [
+            f"{self.bytes_loaded:,} bytes loaded, {self.bytes_stored:,} stored",
+            f"{self.sectors:,} sectors ({self.coalescing:.0%} wanted) in {self.requests:,} warp accesses",
+            f"{self.masked:,} of {self.elements:,} elements off",
+            f"{self.launches} launch{'es' * (self.launches != 1)}, {self.programs:,} programs of {self.threads} threads",
+        ]
+        return "\n".join(words + [f"estimated from {self.ran:,} programs"] * (not self.exact))
+
+
+def count(kernel: Any, grid: Any, *args: object, exact: bool | None = None, **meta: Any) -> Count:
+    """What ``kernel[grid](*args, **meta)`` would move on a GPU; nothing is launched, no argument is changed.
+
+    The programs run in the interpreter. ``exact=None`` runs all of up to 1024 programs and of more a sample of that
+    many: the last one and, spread evenly, others, which stand for the rest; True runs all. Threads and vector widths are
+    the plan's for a GPU, whatever executor is in use; ``num_warps=`` and ``num_threads=`` change them. Arrays start at a
+    sector's first byte, as allocators see to.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def copy(x, out, n, BLOCK: tt.constexpr):
+    ...     i = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
+    ...     tt.store(out + i, tt.load(x + i, mask=i < n), mask=i < n)
+    >>> x, out = np.ones(1000, np.float32), np.zeros(1000, np.float32)
+    >>> tt.count(copy, tt.cdiv(1000, 512), x, out, 1000, BLOCK=512)
+    4,000 bytes loaded, 4,000 stored
+    250 sectors (100% wanted) in 16 warp accesses
+    48 of 2,048 elements off
+    1 launch, 2 programs of 128 threads
+    """
+    last: tuple[int, int, int] | None = None
+    many, one = _Sum(), _Sum()
+
+    def choose(cells: tuple[int, int, int]) -> list[tuple[int, int, int]]:
+        nonlocal last
+        total = cells[0] * cells[1] * cells[2]
+        chosen = range(total)
+        if not exact and (exact is False or total > SAMPLE):
+            last = (cells[0] - 1, cells[1] - 1, cells[2] - 1)
+            chosen = sorted({round(k) for k in np.linspace(0, total - 2, SAMPLE - 1)} | {total - 1})
+        return [(k % cells[0], k // cells[0] % cells[1], k // cells[0] // cells[1]) for k in chosen]
+
+    def see(access: Access) -> None:
+        (one if access.program == last else many).add(access)
+
+    low, cells = replay(kernel, grid, args, meta, see, choose)
+    total = cells[0] * cells[1] * cells[2]
+    ran = min(total, SAMPLE) if last else total
+    scale = (total - 1) / (ran - 1) if last and ran > 1 else 1
+    numbers = {n: round(scale * v) + one.numbers[n] for n, v in many.numbers.items()}
+    return replace(Count(**numbers), programs=total, launches=int(total > 0), threads=low.threads, ran=ran)
+
+
+class _Sum:
+    """Accesses added up."""
+
+    def __init__(self) -> None:
+        names = [f"{what}_{how}" for what in ("bytes", "sectors") for how in ("loaded", "stored")]
+        self.numbers = dict.fromkeys([*names, "requests", "elements", "masked"], 0)
+
+    def add(self, access: Access) -> None:
+        how = "loaded" if access.verb == "load" else "stored"
+        self.numbers[f"bytes_{how}"] += access.active * access.dtype.itemsize
+        self.numbers["elements"] += access.elements
+        self.numbers["masked"] += access.elements - access.active
+        for places, on in access.warps():
+            self.numbers[f"sectors_{how}"] += sectors(places * access.dtype.itemsize, on)
+            self.numbers["requests"] += int(on.any((-2, -1)).sum())
+
+
+def sectors(addresses: np.ndarray, on: np.ndarray) -> int:
+    """Sectors touched by accesses of warps: ``addresses`` in bytes and ``on``, both of shape (…, lanes, elements)."""
+    numbers = np.where(on, addresses // SECTOR, -1).reshape(*on.shape[:-2], -1)
+    numbers.sort(-1)
+    new = np.diff(numbers, axis=-1, prepend=-1) > 0
+    return int((new & (numbers >= 0)).sum())

@@ -1,0 +1,182 @@
+"""A launch replayed in NumPy over copies of its arguments, as the threads of a GPU would make it.
+
+The interpreter says which elements a program touches; the plan of the kernel says which thread and which register holds
+each, and how many a thread takes at once. Together they give every access of every warp, with its addresses: what
+`tt.count` adds up and what `tt.viz.access` draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from . import backends
+from .arrays import DeviceArray, HostArrays, memory
+from .backends import interpreter
+from .codegen.dialect import CUDA
+from .codegen.lower import Lowered, front, lower
+from .dtypes import DType, from_numpy
+from .errors import LaunchError
+from .frontend.tracer import plain
+from .ir import Op
+from .jit import OPTIONS, JITFunction, describe
+from .launch import LaunchConfig, as_grid, check_threads, choose_threads
+from .layout import Layout
+from .specialize import Specialization
+
+LIMITS = {"threads": 1024, "x": 2**31 - 1, "y": 65535, "z": 65535}  # of every CUDA device
+WARP = 32
+
+
+@dataclass(frozen=True)
+class Access:
+    """One load or store, made by one program. ``places`` are element numbers in ``array`` and ``on`` says which are
+    touched, both of shape (threads, accesses of a thread, elements of an access)."""
+
+    verb: str
+    op: Op
+    program: tuple[int, int, int]
+    array: str
+    dtype: DType
+    places: np.ndarray
+    on: np.ndarray
+    elements: int  # of the tile, padding included; those that are on
+    active: int
+
+    def warps(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """What the warps execute, as (places, on) of shape (warps, instructions, lanes, elements): the vector accesses
+        of the lanes whose vector is whole, then, for the other lanes, one access an element."""
+        lanes = min(WARP, len(self.on))
+        shape = (-1, lanes, *self.on.shape[1:])
+        places, on = (x.reshape(shape).transpose(0, 2, 1, 3) for x in (self.places, self.on))
+        whole = on.all(-1, keepdims=True) if on.shape[-1] > 1 else np.zeros((*on.shape[:-1], 1), bool)
+        yield places, on & whole
+        for k in range(on.shape[-1]):
+            yield places[..., k : k + 1], (on & ~whole)[..., k : k + 1]
+
+
+def replay(
+    kernel: JITFunction,
+    grid: Any,
+    args: tuple,
+    meta: dict[str, Any],
+    see: Callable[[Access], None],
+    only: Callable[[tuple[int, int, int]], list[tuple[int, int, int]]] | None = None,
+) -> tuple[Lowered, tuple[int, int, int]]:
+    """Runs ``kernel[grid](*args, **meta)`` over copies of its arrays and shows every access to ``see``. ``only`` picks
+    the programs that run, given the grid. Returns the kernel as it was lowered for a GPU, and the grid."""
+    if not isinstance(kernel, JITFunction):
+        raise LaunchError(f"expected a kernel (a function under @tt.jit), not {kernel!r}")
+    executor = backends.current()
+    meta = dict(meta)
+    options = {k: meta.pop(k, None) for k in OPTIONS}
+    bound = kernel._bind(args, meta)
+    constants = {n: plain(bound[n], n) for n in kernel.names if n in kernel.source.constexprs}
+    arguments = {n: bound[n] for n in kernel.runtime}
+    described = tuple((n, describe(n, x, executor)[0]) for n, x in arguments.items())
+    spec = Specialization(described, tuple(constants.items()))
+    ir = front(kernel.source, spec)
+    threads = check_threads(options["num_threads"], options["num_warps"], LIMITS["threads"]) or choose_threads(ir)
+    low = lower(ir, spec, threads, CUDA, lambda n: "")
+    cells = as_grid(grid.grid if isinstance(grid, LaunchConfig) else grid, constants, LIMITS)
+    copies = _copies(arguments, dict(described), executor)
+    for program in only(cells) if only else interpreter.programs(cells):
+
+        def watch(verb: str, op: Op, buffer: Any, places: Any, on: np.ndarray, program=program) -> None:
+            see(_access(low, verb, op, program, buffer, places, on))
+
+        interpreter.run(low.ir, copies, cells, watch, only=(program,))
+    return low, cells
+
+
+def _copies(arguments: dict[str, Any], described: dict[str, Any], executor: Any) -> list[Any]:
+    """What the interpreter runs on: numbers as they are, arrays copied, those that overlap still overlapping."""
+    lend = interpreter.Executor().pointer
+    hosts = HostArrays([(n, x) for n, x in arguments.items() if isinstance(x, np.ndarray)])
+    spans = {span: memory(*span).copy() for span in hosts.spans}
+    taken: dict[int, np.ndarray] = {}
+    out: list[Any] = []
+    for name, x in arguments.items():
+        if described[name].kind != "pointer":
+            out.append(x)
+        elif isinstance(x, np.ndarray):
+            span = hosts.span(name)
+            first = x.__array_interface__["data"][0] - span[0] if x.size else 0
+            out.append(lend(name, spans[span], from_numpy(x.dtype), first))
+        else:
+            where, nbytes = (x.handle, x.nbytes) if isinstance(x, DeviceArray) else _foreign(executor, name, x)
+            key = id(where) if isinstance(x, DeviceArray) else where
+            if key not in taken:
+                taken[key] = np.zeros(max(nbytes, 16), np.uint8)
+                if nbytes:
+                    executor.read(where, taken[key][:nbytes])
+            out.append(lend(name, taken[key], described[name].dtype, 0))
+    return out
+
+
+def _foreign(executor: Any, name: str, x: Any) -> tuple[int, int]:
+    """Address and length in bytes of another library's array on the device."""
+    address = executor.foreign(name, x)[2]
+    if hasattr(x, "element_size"):  # torch
+        size, strides = x.element_size(), [s * x.element_size() for s in x.stride()]
+    else:
+        size = from_numpy(x.dtype).itemsize
+        strides = x.strides
+    return address, size + sum((n - 1) * s for n, s in zip(x.shape, strides, strict=True)) if prod(x.shape) else 0
+
+
+def _access(low: Lowered, verb: str, op: Op, program: Any, buffer: Any, places: Any, on: np.ndarray) -> Access:
+    layout, width = op_layout(low, op), low.plan.vectors.get(op, 1)
+    index, inside = _elements(layout, tuple(op.operands[0].type.shape))
+    mine = np.ones(layout.threads, bool)
+    if verb == "store":
+        mine = (np.arange(layout.threads) & layout.copies) == 0
+    shape = (layout.threads, layout.registers // width, width)
+    touched = (on.reshape(-1)[index] & inside & mine[:, None]).reshape(shape)
+    where = np.zeros(shape, np.int64) if places is None else np.asarray(places).reshape(-1)[index].reshape(shape)
+    return Access(
+        verb,
+        op,
+        program,
+        buffer.name if buffer else "",
+        op.operands[0].type.dtype,
+        where,
+        touched,
+        prod(layout.shape),
+        int(on.sum()),
+    )
+
+
+def op_layout(low: Lowered, op: Op) -> Layout:
+    """Which thread and register holds which element of what a load or a store moves."""
+    if not op.operands[0].type.shape:
+        return Layout((), (), ((),) * (low.threads.bit_length() - 1))
+    return low.plan.layouts[op.result] if op.name == "load" else low.plan.anchors[op]
+
+
+@cache
+def coordinates(layout: Layout) -> np.ndarray:
+    """The coordinates of the element in each register of each thread: int64[threads, registers, dimensions]."""
+
+    def sums(bits: tuple) -> np.ndarray:
+        out = np.zeros((1, len(layout.shape)), np.int64)
+        for basis in bits:
+            out = np.concatenate([out, out + np.array(basis, np.int64)])
+        return out
+
+    return sums(layout.thread)[:, None] + sums(layout.reg)[None]
+
+
+@cache
+def _elements(layout: Layout, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """For each thread and register: the element's place in a row-major tile of ``shape``, and whether it is in it and
+    not padding."""
+    at = coordinates(layout)
+    inside = (at < np.array(shape, np.int64)).all(-1)
+    strides = [prod(shape[d + 1 :]) for d in range(len(shape))]
+    return np.where(inside, at @ np.array(strides, np.int64), 0), inside
