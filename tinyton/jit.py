@@ -3,201 +3,33 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial, update_wrapper
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
-from . import backends, dtypes
-from .arrays import DeviceArray, HostArrays, check_host, memory
+from . import backends
 from .codegen.lower import Lowered, front, lower
-from .dtypes import from_numpy
+from .compiled import CompiledKernel, describe, run
+from .dispatch import MISSING, OPTIONS, Shortcut, entrance
 from .errors import KernelTypeError, LaunchError, TinytonError
 from .frontend import Source, capture
 from .frontend.tracer import plain
 from .language import LanguageFunction
 from .launch import LaunchConfig, as_grid, check_threads
-from .specialize import BOOL, FLOAT, Arg, Specialization, integer
-
-POINTERS = {(d, aligned): Arg("pointer", d, aligned) for d in dtypes.ALL for aligned in (False, True)}
-OPTIONS = ("num_warps", "num_threads", "num_stages", "num_ctas", "stream")
+from .specialize import Arg, Specialization
 
 
-class CompiledKernel:
-    """One compiled variant of a kernel: what was generated, and what it costs. Made by ``kernel.compile(...)``."""
+class Variants(dict):
+    """The compiled variants of a kernel by key. Clearing it forgets the short ways to them too."""
 
-    def __init__(self, name: str, spec: Specialization, low: Lowered, executor: Any):
-        self.name, self.specialization, self.low, self.executor = name, spec, low, executor
-        self.loaded = executor.build(low)
-        self.stored = low.stored
-        self.launch_threads = low.threads
+    def __init__(self, shortcuts: dict):
+        super().__init__()
+        self.shortcuts = shortcuts
 
-    @property
-    def source(self) -> str:
-        """The generated CUDA C++ or OpenCL C."""
-        return self.low.source
-
-    @property
-    def ir(self) -> Any:
-        """The tile IR, after all passes."""
-        return self.low.ir
-
-    @property
-    def threads(self) -> int:
-        """Threads a program."""
-        return self.low.threads
-
-    @property
-    def num_warps(self) -> int:
-        return -(-self.threads // 32)
-
-    @property
-    def num_ctas(self) -> int:
-        """Programs a cluster."""
-        return 1
-
-    @cached_property
-    def reqntid(self) -> tuple[int, int, int]:
-        """The block that the binary demands, read back out of it."""
-        return (self.executor.read_threads(self.loaded) if self.loaded is not None else self.threads, 1, 1)
-
-    @property
-    def shared_bytes(self) -> int:
-        """Bytes of shared (local) memory a program."""
-        return self.low.shared_bytes if self.threads > 1 else 0
-
-    @property
-    def scratch_bytes(self) -> int:
-        """Bytes of global scratch memory a program: none is used."""
-        return 0
-
-    def _of_device(self, what: str) -> Any:
-        if not hasattr(self.executor, what):
-            raise TinytonError(f".{what} is for the cuda backend; this kernel was compiled for {self.executor.name}")
-        return getattr(self.executor, what)(self)
-
-    @cached_property
-    def ptx(self) -> str:
-        """The PTX (cuda); compiled when it is first asked for."""
-        return self._of_device("ptx")
-
-    @cached_property
-    def sass(self) -> str:
-        """The machine code (cuda), disassembled when it is first asked for."""
-        return self._of_device("sass")
-
-    @property
-    def registers(self) -> int:
-        """Registers a thread (cuda)."""
-        return self._of_device("registers")
-
-    @property
-    def spills(self) -> int:
-        """Bytes of local memory a thread, where registers were not enough (cuda)."""
-        return self._of_device("spills")
-
-    def occupancy(self) -> Any:
-        """How many programs a multiprocessor holds at once, and what limits it (cuda)."""
-        return self._of_device("occupancy")
-
-    @property
-    def constants(self) -> dict[str, object]:
-        """The constexpr values that are baked in."""
-        return dict(self.specialization.constants)
-
-    def launch(self, config: LaunchConfig, *args: object) -> None:
-        """Runs this variant: a `LaunchConfig` and all run-time arguments in order."""
-        names = [name for name, _ in self.specialization.args]
-        if len(args) != len(names):
-            raise LaunchError(
-                f"{self.name} takes {len(names)} run-time arguments ({', '.join(names)}), {len(args)} were given"
-            )
-        described = [describe(name, x, self.executor) for name, x in zip(names, args, strict=True)]
-        for (name, wanted), (given, _) in zip(self.specialization.args, described, strict=True):
-            if (given.kind, given.dtype) != (wanted.kind, wanted.dtype) or (wanted.divisible and not given.divisible):
-                raise LaunchError(f"argument {name} is {given}, but this variant was compiled for {wanted}")
-        threads = config.threads_for(self)
-        grid = as_grid(config.grid, self.constants, self.executor.limits)
-        run(self, grid, names, [payload for _, payload in described], None, threads)
-
-    def explain(self) -> Any:
-        """Every stage of this kernel's way, printed: source, IR, layouts, C, PTX."""
-        from .explain import explain
-
-        return explain(self)
-
-    def __repr__(self) -> str:
-        return f"<{self.name}({self.specialization}), {self.threads} threads, {self.executor.name}>"
-
-
-def describe(name: str, x: Any, executor: Any) -> tuple[Arg, Any]:
-    """What the compiler needs to know about an argument, and what the executor needs to pass it."""
-    if isinstance(x, DeviceArray):
-        if x.executor is not executor:
-            raise LaunchError(
-                f"argument {name} is an array of the {x.executor.name} backend; this launch is on {executor.name}"
-            )
-        return POINTERS[x.dtype, True], (x.handle, x.dtype, 0)
-    if isinstance(x, (bool, np.bool_)):
-        return BOOL, bool(x)
-    if isinstance(x, (int, np.integer)):
-        value = int(x)
-        if not -(1 << 63) <= value < 1 << 63:
-            raise LaunchError(f"argument {name} is {value}, which does not fit 64 bits")
-        return integer(value), value
-    if isinstance(x, (float, np.floating)):
-        return FLOAT, float(x)
-    if isinstance(x, np.ndarray):
-        element = check_host(name, x)
-        return POINTERS[element, x.__array_interface__["data"][0] % 16 == 0], x
-    found = executor.foreign(name, x) if hasattr(executor, "foreign") else None
-    if found is None:
-        raise KernelTypeError(
-            f"argument {name} is a {type(x).__name__}; a kernel takes arrays, ints, floats and bools"
-            + ("" if x is not None else "; annotate it tt.constexpr to pass None")
-        )
-    element, aligned, payload = found
-    return POINTERS[from_numpy(element), aligned], payload
-
-
-def run(
-    compiled: CompiledKernel,
-    grid: tuple[int, int, int],
-    names: list[str],
-    payloads: list[Any],
-    stream: Any,
-    threads: int | None = None,
-) -> None:
-    """Hands a launch to the executor; NumPy arguments are moved there and back."""
-    if 0 in grid:
-        return
-    executor, args = compiled.executor, list(payloads)
-    hosts = [(n, p) for n, p in zip(names, payloads, strict=True) if isinstance(p, np.ndarray)]
-    spans = HostArrays(hosts)
-    writes = {spans.span(n) for n, _ in hosts if n in compiled.stored}
-    for name, p in hosts:
-        if name in compiled.stored and not p.flags.writeable:
-            raise LaunchError(f"argument {name} is read-only, but the kernel stores to it")
-    lent = {}
-    for span in spans.spans:
-        bytes_ = memory(*span)
-        lent[span] = executor.borrow(bytes_), bytes_
-    for k, (name, p) in enumerate(zip(names, payloads, strict=True)):
-        if isinstance(p, np.ndarray):
-            low = spans.span(name)[0]
-            at = p.__array_interface__["data"][0] - low if p.size else 0
-            args[k] = executor.pointer(name, lent[spans.span(name)][0], from_numpy(p.dtype), at)
-        elif type(p) is tuple:
-            args[k] = executor.pointer(name, *p)
-    outer, compiled.launch_threads = compiled.launch_threads, threads or compiled.launch_threads
-    try:
-        executor.launch(compiled, grid, args, stream)
-    finally:
-        compiled.launch_threads = outer
-    for span in writes:
-        executor.give_back(*lent[span])
+    def clear(self) -> None:
+        super().clear()
+        self.shortcuts.clear()
 
 
 class JITFunction:
@@ -214,48 +46,70 @@ class JITFunction:
                     f"{word} is an option of every launch; give the parameter another name",
                     self.source.loc(self.source.tree),
                 )
-        self._cache: dict[tuple, CompiledKernel] = {}
+        self.shortcuts: dict[tuple[type, ...], Callable[..., bool]] = {}
+        self._cache: dict[tuple, CompiledKernel] = Variants(self.shortcuts)
         self._used: dict[tuple, tuple[int, ...]] = {}
+        self._learned: dict[tuple[type, ...], Shortcut] = {}
         self._lock = threading.RLock()
-        self._outside: list[str] | None = None
+        self._enter: Callable[..., None] | None = None
 
     def __call__(self, *args: object, **kwargs: object) -> None:
         raise LaunchError(f"a kernel is launched over a grid: {self.source.name}[grid](...)")
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
-        return partial(self._launch, grid)
+        if self._enter is None:
+            self._enter = entrance(self)
+        return partial(self._enter, grid)
 
     def __repr__(self) -> str:
         return f"<kernel {self.source.name}({', '.join(self.names)})>"
 
-    def _launch(self, grid: Any, *args: object, **kwargs: Any) -> None:
+    @cached_property
+    def watched(self) -> list[str]:
+        """The names outside the kernel whose values belong to its key: all but modules and the language itself."""
+        return [path for path, _ in self._read_outside(self.source.outside)]
+
+    def launch(self, grid: Any, args: tuple, named: dict[str, Any], options: tuple) -> None:
+        """The long way of a launch: binds, checks, compiles if need be, moves NumPy arrays, and runs."""
         try:
+            bound = self._bind(args, named)
+            compiled, described, meta = self._variant(bound, dict(zip(OPTIONS, options, strict=True)))
             config = grid if isinstance(grid, LaunchConfig) else None
-            stream = kwargs.pop("stream", None)
-            compiled, payloads, meta = self._variant(args, kwargs)
             threads = config.threads_for(compiled) if config else None
             where = as_grid(config.grid if config else grid, meta, compiled.executor.limits)
-            run(compiled, where, self.runtime, payloads, stream, threads)
+            run(compiled, where, self.runtime, [p for _, p in described], options[-1], threads)
+            if all(a.divisible for a, _ in described if a.kind == "pointer"):
+                self._learn(bound, options, compiled)
         except TinytonError as error:
             raise error.with_traceback(None) from None
+
+    def _learn(self, bound: dict[str, Any], options: tuple, compiled: CompiledKernel) -> None:
+        """Remembers a launch, so that the next one like it takes the short way."""
+        classes = tuple(bound[n].__class__ for n in self.runtime)
+        if classes not in self._learned:
+            self._learned[classes] = Shortcut(self, classes, compiled.executor)
+        short = self._learned[classes]
+        if short.usable:
+            short.learn(tuple(bound[n] for n in self.names), options, compiled)
+            self.shortcuts[classes] = short.launch
 
     def compile(self, *args: object, **kwargs: Any) -> CompiledKernel:
         """The variant for these arguments, compiled but not run."""
         try:
-            kwargs.pop("stream", None)
-            return self._variant(args, kwargs)[0]
+            options = {k: kwargs.pop(k, None) for k in OPTIONS}
+            return self._variant(self._bind(args, kwargs), options)[0]
         except TinytonError as error:
             raise error.with_traceback(None) from None
 
-    def _bind(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _bind(self, args: tuple, named: dict[str, Any]) -> dict[str, Any]:
         """Arguments by name, with defaults; says what is missing, unknown or given twice."""
         name = self.source.name
         if len(args) > len(self.names):
             raise LaunchError(
                 f"{name} takes {len(self.names)} arguments ({', '.join(self.names)}), {len(args)} were given"
             )
-        bound = dict(zip(self.names, args, strict=False))
-        for key, value in kwargs.items():
+        bound = {n: x for n, x in zip(self.names, args, strict=False) if x is not MISSING}
+        for key, value in named.items():
             if key not in self.names:
                 raise LaunchError(
                     f"{name} has no parameter {key}; it takes {', '.join(self.names)}, and {', '.join(OPTIONS)}"
@@ -263,32 +117,26 @@ class JITFunction:
             if key in bound:
                 raise LaunchError(f"{name} got {key} twice, by position and by name")
             bound[key] = value
-        missing = []
         for p in self.source.params:
-            if p.name not in bound:
-                if p.default is p.empty:
-                    missing.append(p.name)
-                else:
-                    bound[p.name] = p.default
-        if missing:
+            if p.default is not p.empty:
+                bound.setdefault(p.name, p.default)
+        if missing := [n for n in self.names if n not in bound]:
             raise LaunchError(f"{name} is missing {', '.join(missing)}")
         return bound
 
-    def _variant(self, args: tuple, kwargs: dict[str, Any]) -> tuple[CompiledKernel, list[Any], dict[str, object]]:
+    def _variant(
+        self, bound: dict[str, Any], options: dict[str, Any]
+    ) -> tuple[CompiledKernel, list[tuple[Arg, Any]], dict[str, object]]:
         """The compiled kernel for these arguments, what to pass it, and its constexpr values."""
         executor = backends.current()
-        options = {k: kwargs.pop(k, None) for k in OPTIONS}
-        bound = self._bind(args, kwargs)
         described = [describe(name, bound[name], executor) for name in self.runtime]
-        meta = {n: bound[n] for n in self.names if n in self.source.constexprs}
-        for n, value in meta.items():
-            meta[n] = plain(value, n)
-        outside = self._read_outside()
+        meta = {n: plain(bound[n], n) for n in self.names if n in self.source.constexprs}
+        outside = self._read_outside(self.watched)
         base = (
             executor.key(),
             tuple((a.kind, a.dtype, a.divisible and a.kind == "pointer") for a, _ in described),
-            tuple((n, type(v), self._hashable(n, v)) for n, v in meta.items()),
-            tuple((n, type(v), v) for n, v in outside),
+            tuple((n, type(v), self._hashable(f"constexpr {n}", v)) for n, v in meta.items()),
+            tuple((n, type(v), self._hashable(n, v)) for n, v in outside),
             tuple(options[k] for k in OPTIONS[:-1]),
         )
         used = self._used.get(base)
@@ -296,22 +144,24 @@ class JITFunction:
         compiled = self._cache.get(key) if key else None
         if compiled is None:
             with self._lock:
-                compiled = self._compile(base, [a for a, _ in described], meta, outside, options, executor)
-        return compiled, [p for _, p in described], meta
+                compiled = self._compile(base, [a for a, _ in described], meta, options, executor)
+        return compiled, described, meta
 
     def _hashable(self, name: str, value: object) -> object:
         try:
             hash(value)
         except TypeError:
             raise KernelTypeError(
-                f"constexpr {name} is a {type(value).__name__}, which cannot be part of a key; pass a tuple or a number"
+                f"{name} is a {type(value).__name__}, which cannot be part of a kernel's key; use a tuple or a number"
             ) from None
         return value
 
-    def _compile(
-        self, base: tuple, args: list[Arg], meta: dict, outside: tuple, options: dict, executor: Any
-    ) -> CompiledKernel:
-        spec = Specialization(tuple(zip(self.runtime, args, strict=True)), tuple(meta.items()), outside)
+    def _compile(self, base: tuple, args: list[Arg], meta: dict, options: dict, executor: Any) -> CompiledKernel:
+        if options["num_ctas"] not in (None, 1):
+            raise LaunchError(
+                f"num_ctas={options['num_ctas']!r}: clusters of programs are not supported; leave it at 1"
+            )
+        spec = Specialization(tuple(zip(self.runtime, args, strict=True)), tuple(meta.items()))
         kernel = front(self.source, spec)
         asked = check_threads(options["num_threads"], options["num_warps"], executor.limits["threads"])
         threads = asked or executor.default_threads(kernel)
@@ -323,30 +173,22 @@ class JITFunction:
             self._used[base] = used
         return self._cache[key]
 
-    def _read_outside(self) -> tuple[tuple[str, object], ...]:
-        """The values that the kernel reads from its module or closure now, apart from modules and the language."""
-        if not self.source.outside:
-            return ()
-        scope = self.source.scope()
-        found = []
-        for path in self.source.outside:
+    def _read_outside(self, paths: Iterable[str]) -> list[tuple[str, object]]:
+        """The values that these names of the kernel's module or closure have now."""
+        if not paths:
+            return []
+        scope, found = self.source.scope(), []
+        package = __name__.split(".")[0]
+        for path in paths:
             root, *rest = path.split(".")
             value = scope.get(root)
             for word in rest:
-                if isinstance(value, ModuleType) and value.__name__.split(".")[0] == __name__.split(".")[0]:
+                if isinstance(value, ModuleType) and value.__name__.split(".")[0] == package:
                     break
                 value = getattr(value, word, None)
-            if isinstance(value, (ModuleType, LanguageFunction)) or value is None:
-                continue
-            found.append((path, self._hashable_global(path, value)))
-        return tuple(found)
-
-    def _hashable_global(self, path: str, value: object) -> object:
-        try:
-            hash(value)
-        except TypeError:
-            return id(value) if isinstance(value, np.ndarray) else repr(value)
-        return value
+            if not isinstance(value, (ModuleType, LanguageFunction)) and root in scope:
+                found.append((path, value))
+        return found
 
 
 def build_checked(kernel: Any, spec: Specialization, threads: int, executor: Any) -> Lowered:
@@ -360,9 +202,11 @@ def build_checked(kernel: Any, spec: Specialization, threads: int, executor: Any
         raise LaunchError(
             f"{low.name} needs {shared} bytes of shared memory a program; this device has {executor.limits['shared']}. Use a smaller tile"
         )
-    if threads == 1 and low.private_bytes > executor.limits["private"]:
+    private = low.private_bytes * (threads if getattr(executor, "on_cpu", False) else 1)
+    if private > executor.limits["private"]:
         raise LaunchError(
-            f"{low.name} keeps {low.private_bytes} bytes of tiles in one thread; this device allows {executor.limits['private']}. Use a smaller tile, or more threads: num_threads="
+            f"{low.name} keeps {private} bytes of tiles in {'a program' if private > low.private_bytes else 'one thread'}; "
+            f"this device allows {executor.limits['private']}. Use a smaller tile"
         )
     return low
 

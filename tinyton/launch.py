@@ -55,10 +55,10 @@ def check_threads(num_threads: int | None, num_warps: int | None, limit: int) ->
 
 def choose_threads(kernel: Kernel) -> int:
     """The compiler's choice for a GPU: 128 threads, and more where a reduction runs over a tile so large that each of 128
-    would hold more than eight of its elements. Defended by tests/bench/threads.py."""
+    would hold more than sixteen of its elements, up to 512. `tests/bench/peers.py --details` shows the others."""
     tiles = [prod(padded(op.operands[0].type.shape)) for op in kernel.ops() if op.name == "reduce"]
     threads = 128
-    while tiles and threads < 1024 and max(tiles) > threads * 8:
+    while tiles and threads < 512 and max(tiles) > threads * 16:
         threads *= 2
     return threads
 

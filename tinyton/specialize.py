@@ -51,7 +51,6 @@ class Specialization:
 
     args: tuple[tuple[str, Arg], ...]
     constants: tuple[tuple[str, object], ...]
-    outside: tuple[tuple[str, object], ...] = ()
 
     def types(self) -> dict[str, Type]:
         return {name: arg.type() for name, arg in self.args}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
 import re
 import struct
 import subprocess
+import sys
 import tempfile
 import threading
 import warnings
@@ -51,7 +53,10 @@ class Executor:
         import pycuda.driver as cu
 
         self.cu = cu
-        self.pid, self.thread = os.getpid(), threading.get_ident()
+        self._side: Any = None
+        self.thread, self.forked = threading.get_ident(), False
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
         self.device = cu.Device(0)
         self.context = self.device.retain_primary_context()
         self.context.push()
@@ -76,6 +81,9 @@ class Executor:
         }
         self._key = f"cuda {self.arch} {cu.get_version()} {nvcc_version()}"
 
+    def _forked(self) -> None:
+        self.forked = True
+
     def _leave(self) -> None:
         try:
             self.context.pop()
@@ -85,11 +93,12 @@ class Executor:
     @contextmanager
     def here(self) -> Iterator[None]:
         """The context, current in this thread."""
+        if self.forked:
+            raise BackendError(
+                "this process was forked after CUDA was in use, which CUDA does not survive; "
+                "start processes with the spawn method"
+            )
         if threading.get_ident() == self.thread:
-            if os.getpid() != self.pid:
-                raise BackendError(
-                    "this process was forked after CUDA was in use, which CUDA does not survive; start processes with the spawn method"
-                )
             yield
             return
         self.context.push()
@@ -115,9 +124,10 @@ class Executor:
         return self._key
 
     def attribute(self, threads: int) -> str:
-        """How the source says the thread count. From sm_90 on nvcc writes it into the binary as it is; below, it
-        becomes a maximum, which `build` makes exact."""
-        return f"__block_size__(({threads}, 1, 1))" if self.capability >= (9, 0) else f"__launch_bounds__({threads})"
+        """How the source says the thread count: as a maximum, which `exact_threads` makes a requirement. (From sm_90
+        on, nvcc also knows ``__block_size__``, but that makes every launch a launch of clusters, and small programs
+        slow.)"""
+        return f"__launch_bounds__({threads})"
 
     def build(self, low: Any) -> Any:
         """The loaded function and how to pack its arguments, from the disk cache or from nvcc."""
@@ -126,7 +136,8 @@ class Executor:
         with self.here():
             binary = entry.read()
             if binary is None:
-                binary = self._compile(low, options)
+                cache.count_compile()
+                binary = exact_threads(self.nvcc(low, "ptx", options))
                 entry.write(binary)
             module = self.cu.module_from_buffer(binary)
             function = module.get_function(low.symbol)
@@ -134,12 +145,6 @@ class Executor:
                 function.set_attribute(self.cu.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, low.dynamic_shared)
         kinds = "".join("P" if v.type.pointer else FORMATS[v.type.dtype.name] for v in low.ir.params)
         return Loaded(module, function, struct.Struct(kinds).pack, binary, low.dynamic_shared)
-
-    def _compile(self, low: Any, options: list[str]) -> bytes:
-        cache.count_compile()
-        if self.capability >= (9, 0):
-            return self.nvcc(low, "cubin", options)
-        return exact_threads(self.nvcc(low, "ptx", options))
 
     def nvcc(self, low: Any, target: str, options: list[str]) -> bytes:
         """What `SourceModule` does, without its cache, which warns with paths when it is cold."""
@@ -161,28 +166,23 @@ class Executor:
 
     def read_threads(self, loaded: Loaded) -> int:
         """The thread count that the binary demands."""
-        return loaded.function.max_threads_per_block
+        return int(re.search(rb"\.reqntid (\d+)", loaded.binary)[1])  # type: ignore[index]
 
     def ptx(self, compiled: Any) -> str:
-        """PTX of the same source; the launch has made machine code only."""
-        with self.here():
-            text = self.nvcc(compiled.low, "ptx", [*FLAGS, *cache.build_options()])
-        return exact_threads(text).decode()
+        return compiled.loaded.binary.decode()
 
     def sass(self, compiled: Any) -> str:
-        binary = compiled.loaded.binary
-        if not binary.startswith(b"\x7fELF"):
-            with self.here():
-                binary = self.nvcc(compiled.low, "cubin", [*FLAGS, *cache.build_options()])
+        """Machine code for this device, by the toolkit's assembler and disassembler."""
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "kernel.cubin"
-            path.write_bytes(binary)
+            ptx, cubin = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
+            ptx.write_bytes(compiled.loaded.binary)
             try:
-                return subprocess.run(["nvdisasm", "-c", str(path)], capture_output=True, text=True, check=True).stdout
+                subprocess.run(
+                    ["ptxas", f"-arch={self.arch}", str(ptx), "-o", str(cubin)], capture_output=True, check=True
+                )
+                return subprocess.run(["nvdisasm", "-c", str(cubin)], capture_output=True, text=True, check=True).stdout
             except (OSError, subprocess.CalledProcessError):
-                raise BackendError(
-                    "nvdisasm, which comes with the CUDA toolkit, is needed to show machine code"
-                ) from None
+                raise BackendError("ptxas and nvdisasm, of the CUDA toolkit, are needed to show machine code") from None
 
     def registers(self, compiled: Any) -> int:
         return compiled.loaded.function.num_regs
@@ -197,15 +197,37 @@ class Executor:
 
     def launch(self, compiled: Any, grid: tuple[int, int, int], args: list, stream: Any = None) -> None:
         loaded = compiled.loaded
-        with self.here():
+        block, packed = (compiled.launch_threads, 1, 1), loaded.pack(*args)
+        with self.here(), self._after_torch(stream) as where:
             try:
-                loaded.function._launch_kernel(
-                    grid, (compiled.launch_threads, 1, 1), loaded.pack(*args), loaded.shared, stream
-                )
+                loaded.function._launch_kernel(grid, block, packed, loaded.shared, where)
             except self.cu.Error as error:
                 raise LaunchError(
-                    f"the CUDA driver refused to launch {compiled.name} with {compiled.launch_threads} threads: {error}"
+                    f"the CUDA driver refused to launch {compiled.name} with {block[0]} threads: {error}"
                 ) from None
+
+    @contextmanager
+    def _after_torch(self, stream: Any) -> Iterator[Any]:
+        """The stream to launch on. While torch works on a stream of its own, that is one of ours, between two events:
+        after what torch has queued there, and before what it queues next."""
+        torch = sys.modules.get("torch")
+        if stream is not None or torch is None or not torch.cuda.is_initialized():
+            yield stream
+            return
+        theirs = torch.cuda.current_stream()
+        if torch.cuda.is_current_stream_capturing():
+            raise LaunchError(
+                "torch is capturing a CUDA graph on this stream; a kernel launch cannot become part of it"
+            )
+        if not theirs.cuda_stream:
+            yield None
+            return
+        if self._side is None:
+            self._side = self.cu.Stream()
+        ours = torch.cuda.ExternalStream(self._side.handle)
+        ours.wait_stream(theirs)
+        yield self._side
+        theirs.wait_stream(ours)
 
     def foreign(self, name: str, x: Any) -> tuple[object, bool, Any] | None:
         """Arrays of other libraries on this device: torch, CuPy, PyCUDA, anything with __cuda_array_interface__."""
@@ -216,6 +238,8 @@ class Executor:
         elif hasattr(x, "__cuda_array_interface__"):
             interface = x.__cuda_array_interface__
             address, dtype = interface["data"][0], np.dtype(interface["typestr"])
+            if interface.get("stream") not in (None, 0, 1):  # work on it is queued elsewhere than on the default stream
+                ctypes.CDLL("libcuda.so.1").cuStreamSynchronize(ctypes.c_void_p(interface["stream"]))
         else:
             return None
         return dtype, address % 16 == 0, address
@@ -245,6 +269,11 @@ class Executor:
     def read(self, handle: Any, out: np.ndarray) -> None:
         with self.here():
             self.cu.memcpy_dtoh(out, handle)
+
+    def finish(self, stream: Any) -> None:
+        """Waits for the launches on a stream; copies wait for those on the default stream by themselves."""
+        if stream is not None:
+            stream.synchronize()
 
     def synchronize(self) -> None:
         with self.here():

@@ -1,0 +1,195 @@
+"""A compiled variant of a kernel, and how its arguments reach the executor."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from . import dtypes
+from .arrays import DeviceArray, HostArrays, check_host, memory
+from .codegen.lower import Lowered
+from .dtypes import from_numpy
+from .errors import KernelTypeError, LaunchError, TinytonError
+from .launch import LaunchConfig, as_grid
+from .specialize import BOOL, FLOAT, Arg, Specialization, integer
+
+POINTERS = {(d, aligned): Arg("pointer", d, aligned) for d in dtypes.ALL for aligned in (False, True)}
+
+
+class CompiledKernel:
+    """One compiled variant of a kernel: what was generated, and what it costs. Made by ``kernel.compile(...)``."""
+
+    def __init__(self, name: str, spec: Specialization, low: Lowered, executor: Any):
+        self.name, self.specialization, self.low, self.executor = name, spec, low, executor
+        self.loaded = executor.build(low)
+        self.stored = low.stored
+        self.launch_threads = low.threads
+
+    @property
+    def source(self) -> str:
+        """The generated CUDA C++ or OpenCL C."""
+        return self.low.source
+
+    @property
+    def ir(self) -> Any:
+        """The tile IR, after all passes."""
+        return self.low.ir
+
+    @property
+    def threads(self) -> int:
+        """Threads a program."""
+        return self.low.threads
+
+    @property
+    def num_warps(self) -> int:
+        return -(-self.threads // 32)
+
+    @property
+    def num_ctas(self) -> int:
+        """Programs a cluster."""
+        return 1
+
+    @cached_property
+    def reqntid(self) -> tuple[int, int, int]:
+        """The block that the binary demands, read back out of it."""
+        return (self.executor.read_threads(self.loaded) if self.loaded is not None else self.threads, 1, 1)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared (local) memory a program."""
+        return self.low.shared_bytes if self.threads > 1 else 0
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of global scratch memory a program: none is used."""
+        return 0
+
+    def _of_device(self, what: str) -> Any:
+        if not hasattr(self.executor, what):
+            raise TinytonError(f".{what} is for the cuda backend; this kernel was compiled for {self.executor.name}")
+        return getattr(self.executor, what)(self)
+
+    @cached_property
+    def ptx(self) -> str:
+        """The PTX (cuda); compiled when it is first asked for."""
+        return self._of_device("ptx")
+
+    @cached_property
+    def sass(self) -> str:
+        """The machine code (cuda), disassembled when it is first asked for."""
+        return self._of_device("sass")
+
+    @property
+    def registers(self) -> int:
+        """Registers a thread (cuda)."""
+        return self._of_device("registers")
+
+    @property
+    def spills(self) -> int:
+        """Bytes of local memory a thread, where registers were not enough (cuda)."""
+        return self._of_device("spills")
+
+    def occupancy(self) -> Any:
+        """How many programs a multiprocessor holds at once, and what limits it (cuda)."""
+        return self._of_device("occupancy")
+
+    @property
+    def constants(self) -> dict[str, object]:
+        """The constexpr values that are baked in."""
+        return dict(self.specialization.constants)
+
+    def launch(self, config: LaunchConfig, *args: object) -> None:
+        """Runs this variant: a `LaunchConfig` and all run-time arguments in order."""
+        names = [name for name, _ in self.specialization.args]
+        if len(args) != len(names):
+            raise LaunchError(
+                f"{self.name} takes {len(names)} run-time arguments ({', '.join(names)}), {len(args)} were given"
+            )
+        described = [describe(name, x, self.executor) for name, x in zip(names, args, strict=True)]
+        for (name, wanted), (given, _) in zip(self.specialization.args, described, strict=True):
+            if (given.kind, given.dtype) != (wanted.kind, wanted.dtype) or (wanted.divisible and not given.divisible):
+                raise LaunchError(f"argument {name} is {given}, but this variant was compiled for {wanted}")
+        threads = config.threads_for(self)
+        grid = as_grid(config.grid, self.constants, self.executor.limits)
+        run(self, grid, names, [payload for _, payload in described], None, threads)
+
+    def explain(self) -> Any:
+        """Every stage of this kernel's way, printed: source, IR, layouts, C, PTX."""
+        from .explain import explain
+
+        return explain(self)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}({self.specialization}), {self.threads} threads, {self.executor.name}>"
+
+
+def describe(name: str, x: Any, executor: Any) -> tuple[Arg, Any]:
+    """What the compiler needs to know about an argument, and what the executor needs to pass it."""
+    if isinstance(x, DeviceArray):
+        if x.executor is not executor:
+            raise LaunchError(
+                f"argument {name} is an array of the {x.executor.name} backend; this launch is on {executor.name}"
+            )
+        return POINTERS[x.dtype, True], (x.handle, x.dtype, 0)
+    if isinstance(x, (bool, np.bool_)):
+        return BOOL, bool(x)
+    if isinstance(x, (int, np.integer)):
+        value = int(x)
+        if not -(1 << 63) <= value < 1 << 63:
+            raise LaunchError(f"argument {name} is {value}, which does not fit 64 bits")
+        return integer(value), value
+    if isinstance(x, (float, np.floating)):
+        return FLOAT, float(x)
+    if isinstance(x, np.ndarray):
+        element = check_host(name, x)
+        return POINTERS[element, x.__array_interface__["data"][0] % 16 == 0], x
+    found = executor.foreign(name, x) if hasattr(executor, "foreign") else None
+    if found is None:
+        raise KernelTypeError(
+            f"argument {name} is a {type(x).__name__}; a kernel takes arrays, ints, floats and bools"
+            + ("" if x is not None else "; annotate it tt.constexpr to pass None")
+        )
+    element, aligned, payload = found
+    return POINTERS[from_numpy(element), aligned], payload
+
+
+def run(
+    compiled: CompiledKernel,
+    grid: tuple[int, int, int],
+    names: list[str],
+    payloads: list[Any],
+    stream: Any,
+    threads: int | None = None,
+) -> None:
+    """Hands a launch to the executor; NumPy arguments are moved there and back."""
+    if 0 in grid:
+        return
+    executor, args = compiled.executor, list(payloads)
+    hosts = [(n, p) for n, p in zip(names, payloads, strict=True) if isinstance(p, np.ndarray)]
+    spans = HostArrays(hosts)
+    writes = {spans.span(n) for n, _ in hosts if n in compiled.stored}
+    for name, p in hosts:
+        if name in compiled.stored and not p.flags.writeable:
+            raise LaunchError(f"argument {name} is read-only, but the kernel stores to it")
+    lent = {}
+    for span in spans.spans:
+        bytes_ = memory(*span)
+        lent[span] = executor.borrow(bytes_), bytes_
+    for k, (name, p) in enumerate(zip(names, payloads, strict=True)):
+        if isinstance(p, np.ndarray):
+            low = spans.span(name)[0]
+            at = p.__array_interface__["data"][0] - low if p.size else 0
+            args[k] = executor.pointer(name, lent[spans.span(name)][0], from_numpy(p.dtype), at)
+        elif type(p) is tuple:
+            args[k] = executor.pointer(name, *p)
+    outer, compiled.launch_threads = compiled.launch_threads, threads or compiled.launch_threads
+    try:
+        executor.launch(compiled, grid, args, stream)
+    finally:
+        compiled.launch_threads = outer
+    if hosts:
+        executor.finish(stream)
+    for span in writes:
+        executor.give_back(*lent[span])
