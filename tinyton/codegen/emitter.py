@@ -1,8 +1,8 @@
 """The emitter: walks a planned kernel and writes C.
 
-A tile that sits in registers is a C array with one element per register of a thread. Elementwise ops on tiles of one layout
-share one loop over the registers (a *group*); a load, a store or a reduction that reads a group's result joins the
-group's loop or follows it. Cheap values are never stored: they are computed where they are needed, from coordinates.
+A tile that sits in registers is a C array with one element per register of a thread. Elementwise ops on tiles of one
+layout share one loop over the registers (a *group*); a load, a store or a reduction that reads a group's result joins
+its loop or follows it. Cheap values are never stored: they are computed where they are needed, from coordinates.
 """
 
 from __future__ import annotations
@@ -12,24 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ..dtypes import DType, bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64
-from ..ir import Block, Op, Value, uses
+from ..dtypes import DType
+from ..ir import Block, Op, Value
 from ..layout import Layout
 from ..ops import OPS
 from ..passes.plan import Frame, Plan
-from .dialect import COMMON, NEEDS, Dialect
-from .scope import Scope, times
+from .dialect import Dialect
+from .scope import Scope, mask_of, times
+from .writer import Writer, parenthesised
 
-UNSIGNED = {int8: uint8, int16: uint16, int32: uint32, int64: uint64}
-RESERVED = set(
-    """alignas alignof and asm auto bitand bitor bool break case catch char class compl const constexpr continue
-    decltype default delete do double else enum explicit export extern false float for friend goto half if inline int
-    kernel local long mutable namespace new noexcept not nullptr operator or private protected public register restrict
-    return short signed sizeof static struct switch template this throw true try typedef typeid typename union unsigned
-    using virtual void volatile wchar_t while xor thread shared global constant generic image2d_t event_t main threadIdx
-    blockIdx blockDim gridDim warpSize uchar ushort uint ulong size_t NAN INFINITY linux unix i386 vector pipe""".split()
-)
-STATIC_SHARED = 48 * 1024  # CUDA gives more only at launch
 Joined = Callable[["Emitter", Op, Scope], None]
 
 
@@ -44,50 +35,23 @@ class Group:
         return {v for op, _ in self.members for v in op.results}
 
 
-class Emitter:
-    """Emits one kernel. ``lines`` holds (text, Python line or 0)."""
+class Emitter(Writer):
+    """Emits one planned kernel."""
 
     def __init__(self, plan: Plan, dialect: Dialect):
-        self.plan, self.dialect = plan, dialect
-        self.kernel = plan.kernel
-        self.lines: list[tuple[str, int]] = []
-        self.depth = 1
-        self.made = {v: op for op in self.kernel.ops() for v in op.results}
-        self.count = uses(self.kernel)
-        self.names: dict[Value, str] = {}
-        self.taken: set[str] = set()
+        super().__init__(plan.kernel, plan.threads, dialect)
+        self.plan = plan
         self.locals: dict[tuple[Value, Frame, int], str] = {}
-        self.text: dict[Value, str] = {}  # scalars: the C that reads them
         self.arrays: dict[Value, tuple[str, Layout]] = {}  # tiles in registers
-        self.helpers: dict[str, str] = {}
-        self.shared_bytes = 0
-        self.private_bytes = 0
         self.group: Group | None = None
-        self.said: int = 0
-        self.op: Op | None = None
-        self.symbol = ""
 
-    # -- names and types -------------------------------------------------------------------------------------------
-
-    def fresh(self, base: str) -> str:
-        """A C name that is not taken, like ``base``."""
-        base = re.sub(r"\W", "_", base, flags=re.ASCII) or "t"
-        base = (
-            base + "_"
-            if base in RESERVED or base[0].isdigit() or base.startswith("__") or re.fullmatch(r"r\d*", base)
-            else base
+    def fits(self, v: Value) -> bool:
+        """True if integer arithmetic that gives ``v`` cannot wrap around."""
+        low, high = v.type.dtype.range
+        info = self.plan.facts.get(v)
+        return (
+            v.type.dtype.bits >= 64 and v.type.dtype.kind == "i" or bool(info and low <= info.low and info.high <= high)
         )
-        base = base[:60]
-        name, k = base, 1
-        while name in self.taken:
-            name, k = f"{base}_{k}", k + 1
-        self.taken.add(name)
-        return name
-
-    def name(self, v: Value) -> str:
-        if v not in self.names:
-            self.names[v] = self.fresh(v.name or (self.made[v].name if v in self.made else "t"))
-        return self.names[v]
 
     def local_name(self, v: Value, frame: Frame, offset: int) -> str:
         """The variable for a value seen through ``frame``, ``offset`` registers further on: the same in every loop."""
@@ -98,75 +62,7 @@ class Emitter:
             self.locals[key] = self.fresh(f"{base}_{offset}" if offset else base) if seen or offset else base
         return self.locals[key]
 
-    def c(self, dtype: DType) -> str:
-        return self.dialect.c(dtype)
-
-    def ctype(self, v: Value) -> str:
-        if v.type.pointer:
-            return f"{self.dialect.memory}{self.dialect.stored(v.type.dtype)}*"
-        return self.c(v.type.dtype)
-
-    def unsigned(self, dtype: DType) -> str:
-        return self.c(UNSIGNED.get(dtype, dtype))
-
-    def fits(self, v: Value) -> bool:
-        """True if integer arithmetic that gives ``v`` cannot wrap around."""
-        low, high = v.type.dtype.range
-        info = self.plan.facts.get(v)
-        return (
-            v.type.dtype.bits >= 64 and v.type.dtype.kind == "i" or bool(info and low <= info.low and info.high <= high)
-        )
-
-    def math(self, name: str, dtype: DType) -> str:
-        return self.dialect.math(name, dtype)
-
-    def round_double(self, x: str, target: DType) -> str:
-        if target.name == "float16":
-            return f"{self.use('double_to_half')}({x})"
-        return f"(float){x}"
-
-    def use(self, name: str) -> str:
-        """A helper of the dialect, with the helpers that it needs before it."""
-        if name not in self.helpers:
-            for other in NEEDS.get(name, ()):
-                self.use(other)
-            text = self.dialect.helpers.get(name) or COMMON[name]
-            self.helpers[name] = text.format(fn=self.dialect.function).strip()
-        return name
-
-    def helper(self, name: str, template: str, dtype: DType, **more: object) -> str:
-        """A helper function for one element type; gives its name."""
-        full = f"{name}_{dtype.register.name}"
-        if full not in self.helpers:
-            t = dtype.register
-            words = {
-                "fn": self.dialect.function,
-                "name": full,
-                "T": self.c(t),
-                "U": self.unsigned(t),
-                "bits": t.bits,
-            }
-            words |= {f: self.math(f, t) for f in ("fmod", "copysign", "floor")}
-            self.helpers[full] = template.format(**(words | more)).strip()
-        return full
-
     # -- memory ----------------------------------------------------------------------------------------------------
-
-    def load_text(self, place: str, dtype: DType) -> str:
-        """C that reads one element and makes it a register value."""
-        if dtype is bool_:
-            return f"{place} != 0"
-        if dtype.is_half:
-            return f"{self.use('half_value' if dtype.name == 'float16' else 'bfloat_value')}({place})"
-        return place
-
-    def bits_text(self, value: str, dtype: DType) -> str:
-        if dtype.is_half:
-            return f"{self.use('half_bits' if dtype.name == 'float16' else 'bfloat_bits')}({value})"
-        return value
-
-    def store_text(self, place: str, value: str, dtype: DType) -> str:
-        return f"{place} = {self.bits_text(value, dtype)};"
 
     def _vector(self, dtype: DType, width: int) -> str:
         name = f"{dtype.name}x{width}"
@@ -202,18 +98,8 @@ class Emitter:
             )
         return name
 
-    def shared(self, dtype: DType, elements: int) -> str:
-        """Shared memory for ``elements`` of ``dtype``; every use takes it from the start, between barriers."""
-        self.shared_bytes = max(self.shared_bytes, elements * max(1, dtype.register.itemsize))
-        space = {"cuda": "", "opencl": "__local "}[self.dialect.name]
-        return f"(({space}{self.c(dtype)}*)shared_memory)"
-
-    def barrier(self) -> None:
-        if self.plan.threads > 1:
-            self.line(self.dialect.barrier)
-
     def shuffle(self, value: str, mask: int, dtype: DType) -> str:
-        members = (1 << min(32, self.plan.threads)) - 1
+        members = (1 << min(32, self.threads)) - 1
         text = f"__shfl_xor_sync({members:#x}, {'(int)' if dtype.bits < 32 else ''}{value}, {mask})"
         return f"({self.c(dtype)}){text}" if dtype.bits < 32 else text
 
@@ -234,18 +120,6 @@ class Emitter:
         return " + ".join(parts)
 
     # -- lines -----------------------------------------------------------------------------------------------------
-
-    def line(self, text: str) -> None:
-        at = self.op.loc.line if self.op and self.op.loc else 0
-        self.lines.append(("    " * self.depth + text if text else "", at))
-
-    def comment(self, ops: list[Op]) -> None:
-        """The Python lines that the C below comes from."""
-        for loc in dict.fromkeys(op.loc for op in ops if op.loc):
-            if loc.line != self.said:
-                self.said = loc.line
-                text = loc.text.strip().encode("ascii", "backslashreplace").decode().replace("\\", "/")
-                self.line(f"// {text}")
 
     def open(self, text: str, op: Op) -> None:
         self.close()
@@ -306,7 +180,7 @@ class Emitter:
 
     def store_layout(self, op: Op) -> Layout:
         shape = op.operands[0].type.shape
-        return self.plan.anchors[op] if shape else Layout((), (), ((),) * (self.plan.threads.bit_length() - 1))
+        return self.plan.anchors[op] if shape else Layout((), (), ((),) * (self.threads.bit_length() - 1))
 
     def reduce_layout(self, op: Op) -> Layout:
         return self.plan.anchors[op]
@@ -407,32 +281,6 @@ class Emitter:
 
     # -- scalars ---------------------------------------------------------------------------------------------------
 
-    def bind(self, v: Value, text: str) -> None:
-        self.text[v] = text
-
-    def scalar(self, v: Value) -> str:
-        return self.text[v]
-
-    def atom(self, v: Value) -> str:
-        """A scalar's C, to stand inside a bigger expression."""
-        return parenthesised(self.text[v])
-
-    def constant(self, v: Value) -> object:
-        op = self.made.get(v)
-        return op.attrs["value"] if op and op.name == "const" else None
-
-    def expression(self, op: Op, args: list[str]) -> str:
-        """C for one element of an elementwise op, rounded or wrapped to what its type can hold."""
-        entry, t = OPS[op.name], op.result.type.dtype
-        text = re.sub(r"(\w)\(\(([^()]*)\)\)", r"\1(\2)", entry.emit(self, op, *args))
-        if entry.exact or op.result.type.pointer or entry.kind == "index":
-            return text
-        if t.is_half:
-            return text if op.name == "neg" else f"{self.use('round_' + t.name)}({text})"
-        if t.is_int and t.bits < 32 and t is not bool_:
-            return f"({self.c(t)})({text})"
-        return text
-
     def define_scalar(self, op: Op) -> None:
         v = op.result
         args = [self.scalar(x) for x in op.operands]
@@ -515,7 +363,7 @@ class Emitter:
                 if v.type.shape and op.name != "reduce" and self._escapes(v, inside):
                     self.declare(v)
         ops = [op for op, _ in group.members]
-        corner = self._corner(ops, group.layout) if self.plan.threads == 1 else ""
+        corner = self._corner(ops, group.layout) if self.threads == 1 else ""
         self.comment(ops)
         if corner:
             self.line(f"if ({corner}) {{")
@@ -612,46 +460,3 @@ class Emitter:
     def close_if_views(self, op: Op) -> None:
         if self.group and self._crosses(op):
             self.close()
-
-    def kernel_text(self, attribute: str) -> list[tuple[str, int]]:
-        """The whole source."""
-        name = self.symbol = self.fresh(self.kernel.name)
-        params, prologue = [], []
-        for v in self.kernel.params:
-            param = self.name(v)
-            self.text[v] = param
-            if v.type.pointer and self.dialect.name == "opencl":
-                params += [f"{self.ctype(v)} {param}_buffer", f"const long {param}_first"]
-                prologue.append(f"    {self.ctype(v)} const {param} = {param}_buffer + {param}_first;")
-            elif v.type.pointer:
-                params.append(f"{self.ctype(v)} {param}")
-            else:
-                params.append(f"const {self.c(v.type.dtype)} {param}")
-        self.block(self.kernel.body)
-        self.close()
-        body = self.lines
-        head = self.dialect.head(name, params, attribute, self.plan.threads)
-        if self.shared_bytes > STATIC_SHARED:
-            head.append(f"    extern {self.dialect.shared} char shared_memory[];")
-        elif self.shared_bytes:
-            head.append(f"    {self.dialect.shared} char shared_memory[{self.shared_bytes}];")
-        top = [
-            f"// kernel {ascii(self.kernel.name)[1:-1]}, {self.plan.threads} thread{'s' * (self.plan.threads > 1)} a program"
-        ]
-        if self.dialect.name == "opencl":
-            top.append("#pragma OPENCL FP_CONTRACT OFF")
-        for helper in self.helpers.values():
-            top += ["", *helper.split("\n")] if "typedef" not in helper else helper.split("\n")
-        return [(text, 0) for text in [*top, "", *head, *prologue]] + body + [("}", 0), ("", 0)]
-
-
-def mask_of(op: Op) -> Value | None:
-    position = 1 if op.name == "load" else 2
-    return op.operands[position] if op.name in ("load", "store") and len(op.operands) > position else None
-
-
-def parenthesised(text: str) -> str:
-    """Text that binds tighter than any operator."""
-    return (
-        text if re.fullmatch(r"[\w.]+(\[[^\]]*\])?|\w+\([^()]*\)|\([^()]*\)|\([a-z ]+\*?\)\w+", text) else f"({text})"
-    )

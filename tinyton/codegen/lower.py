@@ -14,7 +14,8 @@ from ..passes.plan import Plan, access_widths, make_plan
 from ..passes.widen import widen
 from ..specialize import Specialization
 from .dialect import Dialect
-from .emitter import STATIC_SHARED, Emitter
+from .emitter import Emitter
+from .writer import STATIC_SHARED
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from ..ir import Op, Value
 from ..layout import Layout, Run
 from ..ops import OPS
 from ..passes.plan import Frame, sub_frame
+from .writer import parenthesised
 
 if TYPE_CHECKING:
     from .emitter import Emitter
@@ -139,8 +140,6 @@ class Scope:
         if OPS[op.name].kind == "index":
             text = OPS[op.name].emit(self.e, op, *(self.at(d) for d in frame))
         else:
-            from .emitter import parenthesised
-
             text = self.e.expression(op, [parenthesised(self.get(x, frame)) for x in op.operands])
         lines = self.before if self.step > 1 or not self.after else self.after
         self.memo[v, frame] = self._local(v, frame, text, lines)
@@ -148,8 +147,6 @@ class Scope:
 
     def atom(self, v: Value, frame: Frame | None = None) -> str:
         """`get`, to stand inside a bigger expression."""
-        from .emitter import parenthesised
-
         return parenthesised(self.get(v, frame))
 
     def at(self, dim: int | None) -> str:
@@ -176,8 +173,6 @@ class Scope:
 
     def condition(self, op: Op) -> str:
         """The condition under which an access happens at this place; empty if always."""
-        from .emitter import mask_of, parenthesised
-
         mask = mask_of(op)
         shape = op.operands[0].type.shape
         parts = [f"{self.coordinates[d]} < {n}" for d, n in enumerate(shape) if self.layout.shape[d] != n]
@@ -203,3 +198,8 @@ class Scope:
 
 def times(text: str, factor: int) -> str:
     return text if factor == 1 else f"{text} * {factor}"
+
+
+def mask_of(op: Op) -> Value | None:
+    position = 1 if op.name == "load" else 2
+    return op.operands[position] if op.name in ("load", "store") and len(op.operands) > position else None
