@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -38,6 +40,25 @@ def current() -> Any:
     """The executor in use: the one that TINYTON_BACKEND names, else the first usable of cuda, opencl, interpreter."""
     chosen = os.environ.get("TINYTON_BACKEND", "").strip().lower()
     return get(chosen) if chosen else _default()
+
+
+@contextmanager
+def use(name: str) -> Iterator[Any]:
+    """The executor ``name`` is the one in use inside the ``with`` block, in all threads, as if TINYTON_BACKEND named it.
+
+    >>> with use("interpreter") as executor:
+    ...     current() is executor
+    True
+    """
+    before = os.environ.get("TINYTON_BACKEND")
+    executor = get(name)
+    os.environ["TINYTON_BACKEND"] = name
+    try:
+        yield executor
+    finally:
+        del os.environ["TINYTON_BACKEND"]
+        if before is not None:
+            os.environ["TINYTON_BACKEND"] = before
 
 
 @cache
