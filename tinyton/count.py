@@ -73,7 +73,8 @@ class Count:
             f"{self.bytes_loaded:,} bytes loaded, {self.bytes_stored:,} stored",
             f"{self.sectors:,} sectors ({self.coalescing:.0%} wanted) in {self.requests:,} warp accesses",
             f"{self.masked:,} of {self.elements:,} elements off",
-            f"{self.launches} launch{'es' * (self.launches != 1)}, {self.programs:,} programs of {self.threads} threads",
+            f"{self.launches} launch{'es' * (self.launches != 1)}, "
+            f"{self.programs:,} programs of {self.threads} threads",
         ]
         return "\n".join(words + [f"estimated from {self.ran:,} programs"] * (not self.exact))
 
@@ -82,9 +83,9 @@ def count(kernel: Any, grid: Any, *args: object, exact: bool | None = None, **me
     """What ``kernel[grid](*args, **meta)`` would move on a GPU; nothing is launched, no argument is changed.
 
     The programs run in the interpreter. ``exact=None`` runs all of up to 1024 programs and of more a sample of that
-    many: the last one and, spread evenly, others, which stand for the rest; True runs all. Threads and vector widths are
-    the plan's for a GPU, whatever executor is in use; ``num_warps=`` and ``num_threads=`` change them. Arrays start at a
-    sector's first byte, as allocators see to.
+    many: the last one and, spread evenly, others, which stand for the rest; True runs all. Threads and vector widths
+    are the plan's for a GPU, whatever executor is in use; ``num_warps=`` and ``num_threads=`` change them. An array
+    starts at a sector's first byte, as allocators see to.
 
     >>> import numpy as np, tinyton as tt
     >>> @tt.jit

@@ -17,7 +17,8 @@ RESERVED = set(
     return short signed sizeof static struct switch template this throw true try typedef typeid typename union unsigned
     using virtual void volatile wchar_t while xor thread shared global constant generic image2d_t event_t main
     threadIdx blockIdx blockDim gridDim warpSize uchar ushort uint ulong size_t NAN INFINITY linux unix i386 vector
-    pipe""".split()
+    pipe
+    exp exp2 log sqrt rsqrt floor ceil tanh fma fmax fmin fmod fabs copysign""".split()
 )
 STATIC_SHARED = 48 * 1024  # CUDA gives more only at launch
 
