@@ -8,7 +8,7 @@ import operator
 from types import ModuleType
 
 from .._later import LATER
-from ..dtypes import DType, bool_
+from ..dtypes import DType, bool_, float32
 from ..errors import KernelSyntaxError, KernelTypeError, KernelValueError, TinytonError
 from ..ir import Type, Value
 from ..language import LanguageFunction
@@ -68,8 +68,10 @@ def sequence(t: Tracer, node: ast.Tuple) -> tuple:
 def attribute(t: Tracer, node: ast.Attribute) -> object:
     owner = t.visit(node.value)
     if isinstance(owner, Value):
-        if node.attr in ("dtype", "shape"):
-            return getattr(owner.type, node.attr)
+        if node.attr == "dtype":
+            return float32 if owner in t.builder.weak else owner.type.dtype
+        if node.attr == "shape":
+            return owner.type.shape
         if node.attr == "to":
             return Method("to", owner)
         raise KernelTypeError(f"a tile has .to, .dtype and .shape, no .{node.attr}")

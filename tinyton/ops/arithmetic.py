@@ -336,7 +336,7 @@ def _np_cast(run, op, x):
 @op(numpy=_np_cast, emit=_cast, kind="typed", cheap=True, public=False)
 def cast(b: Builder, x: Operand, dtype: DType) -> Value:
     """``x.to(dtype)``: integers keep their low bits; floats are cut towards zero to integers, saturating, NaN to 0."""
-    return cast_value(b, value_of(b, x), constant_dtype(dtype))
+    return cast_value(b, value_of(b, x, constant_dtype(dtype)), dtype)
 
 
 @op(numpy=np.where, emit=lambda e, op, c, x, y: f"{c} ? {x} : {y}", cheap=True, exact=True)

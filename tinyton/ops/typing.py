@@ -67,12 +67,13 @@ def same_type(b: Builder, *xs: object) -> tuple[Value, ...]:
         if x.type.pointer:
             raise KernelTypeError(f"a pointer ({x.type}) is not a number; load from it first")
         partner = x.type.dtype if partner is None else dtypes.promote(partner, x.type.dtype)
+    strong = partner
     for x in xs:
         if is_weak(b, x):
             number_ = 0.0 if isinstance(x, Value) else x
             if not isinstance(number_, (bool, int, float)):
                 raise KernelTypeError(f"expected a tile or a number, not {describe(x)}")
-            mine = dtypes.of_literal(number_, partner)
+            mine = dtypes.of_literal(number_, strong)
             partner = mine if partner is None else dtypes.promote(partner, mine)
     return same_shape(b, *(cast_value(b, value_of(b, x, partner), partner) for x in xs))  # type: ignore[arg-type]
 

@@ -38,7 +38,7 @@ def _visit():
                 value = round_to(OPS[op.name].numpy(*args), op.result.type.dtype).item()
             op = Op("const", (), op.results, {"value": value}, (), op.loc)
         if OPS[op.name].kind in ("elementwise", "typed", "index", "view"):
-            key = (here, op.name, op.operands, tuple(op.attrs.items()), op.result.type)
+            key = (here, op.name, op.operands, str(op.attrs), op.result.type)  # as text, 0.0 is not -0.0
             if key in seen and not (op.result.name and seen[key].name):
                 renamed[op.result] = seen[key]
                 return True
