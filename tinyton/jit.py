@@ -16,8 +16,8 @@ from .errors import KernelTypeError, LaunchError, TinytonError
 from .frontend import Source, capture
 from .frontend.tracer import plain
 from .language import LanguageFunction
-from .launch import LaunchConfig, as_grid, check_threads
-from .specialize import Arg, Specialization
+from .launch import LaunchConfig, as_grid, check_options
+from .specialize import Arg, Specialization, exact
 
 
 class Variants(dict):
@@ -89,7 +89,8 @@ class JITFunction:
         if classes not in self._learned:
             self._learned[classes] = Shortcut(self, classes, compiled.executor)
         short = self._learned[classes]
-        if short.usable:
+        constants = [bound[n] for n in self.source.constexprs] + [v for _, v in self._read_outside(self.watched)]
+        if short.usable and all(exact(v) == (type(v), v) for v in constants):
             short.learn(tuple(bound[n] for n in self.names), options, compiled)
             self.shortcuts[classes] = short.launch
 
@@ -129,22 +130,23 @@ class JITFunction:
     ) -> tuple[CompiledKernel, list[tuple[Arg, Any]], dict[str, object]]:
         """The compiled kernel for these arguments, what to pass it, and its constexpr values."""
         executor = backends.current()
+        asked = check_options(options, executor.limits["threads"])
         described = [describe(name, bound[name], executor) for name in self.runtime]
         meta = {n: plain(bound[n], n) for n in self.names if n in self.source.constexprs}
         outside = self._read_outside(self.watched)
         base = (
             executor.key(),
             tuple((a.kind, a.dtype, a.divisible and a.kind == "pointer") for a, _ in described),
-            tuple((n, type(v), self._hashable(f"constexpr {n}", v)) for n, v in meta.items()),
-            tuple((n, type(v), self._hashable(n, v)) for n, v in outside),
-            tuple(options[k] for k in OPTIONS[:-1]),
+            tuple((n, exact(self._hashable(f"constexpr {n}", v))) for n, v in meta.items()),
+            tuple((n, exact(self._hashable(n, v))) for n, v in outside),
+            asked,
         )
         used = self._used.get(base)
         key = (base, tuple(described[k][0].divisible for k in used)) if used is not None else None
         compiled = self._cache.get(key) if key else None
         if compiled is None:
             with self._lock:
-                compiled = self._compile(base, [a for a, _ in described], meta, options, executor)
+                compiled = self._compile(base, [a for a, _ in described], meta, asked, executor)
         return compiled, described, meta
 
     def _hashable(self, name: str, value: object) -> object:
@@ -156,14 +158,9 @@ class JITFunction:
             ) from None
         return value
 
-    def _compile(self, base: tuple, args: list[Arg], meta: dict, options: dict, executor: Any) -> CompiledKernel:
-        if options["num_ctas"] not in (None, 1):
-            raise LaunchError(
-                f"num_ctas={options['num_ctas']!r}: clusters of programs are not supported; leave it at 1"
-            )
+    def _compile(self, base: tuple, args: list[Arg], meta: dict, asked: int | None, executor: Any) -> CompiledKernel:
         spec = Specialization(tuple(zip(self.runtime, args, strict=True)), tuple(meta.items()))
         kernel = front(self.source, spec)
-        asked = check_threads(options["num_threads"], options["num_warps"], executor.limits["threads"])
         threads = asked or executor.default_threads(kernel)
         low = build_checked(kernel, spec, threads, executor)
         used = tuple(k for k, name in enumerate(self.runtime) if name in low.divisors_used)

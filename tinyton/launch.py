@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
+from operator import index
 from typing import Any
+
+import numpy as np
 
 from .errors import LaunchError
 from .ir import Kernel
@@ -28,9 +31,13 @@ def as_grid(grid: Any, meta: dict[str, object], limits: dict[str, int]) -> tuple
         raise LaunchError(f"a grid has one to three axes, not {len(axes)}: {grid!r}")
     out = []
     for axis, n in enumerate(axes):
-        if isinstance(n, bool) or not hasattr(n, "__index__"):
-            raise LaunchError(f"axis {axis} of the grid is {n!r}, a {type(n).__name__}; it must be an int")
-        n = n.__index__()
+        try:
+            n = None if isinstance(n, (bool, np.bool_)) else index(n)
+        except TypeError:
+            n = None
+        if n is None:
+            given = axes[axis]
+            raise LaunchError(f"axis {axis} of the grid is {given!r}, a {type(given).__name__}; it must be an int")
         limit = limits["xyz"[axis]]
         if n < 0 or n > limit:
             raise LaunchError(f"axis {axis} of the grid is {n}; it must be 0 to {limit}")
@@ -38,15 +45,22 @@ def as_grid(grid: Any, meta: dict[str, object], limits: dict[str, int]) -> tuple
     return tuple(out) + (1,) * (3 - len(out))  # type: ignore[return-value]
 
 
-def check_threads(num_threads: int | None, num_warps: int | None, limit: int) -> int | None:
-    """The thread count that was asked for, or None."""
+def check_options(options: dict[str, Any], limit: int) -> int | None:
+    """The thread count that the options of a launch ask for, or None. ``limit`` is the device's."""
+    for word, n in options.items():
+        counts = word != "stream" and n is not None
+        if counts and (isinstance(n, (bool, np.ndarray)) or not hasattr(n, "__index__") or n < 1):
+            raise LaunchError(f"{word} must be an int from 1 on, not {n!r}")
+    if options["num_ctas"] not in (None, 1):
+        raise LaunchError(f"num_ctas={options['num_ctas']}: clusters of programs are not supported; leave it at 1")
+    num_threads, num_warps = options["num_threads"], options["num_warps"]
     if num_threads is not None and num_warps is not None and num_threads != 32 * num_warps:
         raise LaunchError(f"num_threads={num_threads} and num_warps={num_warps} disagree; give one of them")
     for word, n, unit in (("num_warps", num_warps, 32), ("num_threads", num_threads, 1)):
         if n is None:
             continue
-        if isinstance(n, bool) or not hasattr(n, "__index__") or n < 1 or n & (n - 1):
-            raise LaunchError(f"{word} must be a power of two, not {n!r}")
+        if n & (n - 1):
+            raise LaunchError(f"{word} must be a power of two, not {n}")
         if n * unit > limit:
             raise LaunchError(f"{word}={n} is {n * unit} threads a program; this device allows {limit}")
         return int(n) * unit
@@ -54,8 +68,8 @@ def check_threads(num_threads: int | None, num_warps: int | None, limit: int) ->
 
 
 def choose_threads(kernel: Kernel) -> int:
-    """The compiler's choice for a GPU: 128 threads, and more where a reduction runs over a tile so large that each of 128
-    would hold more than sixteen of its elements, up to 512. `tests/bench/peers.py --details` shows the others."""
+    """The compiler's choice for a GPU: 128 threads, and more where a reduction runs over a tile so large that each of
+    128 would hold more than sixteen of its elements, up to 512. `tests/bench/peers.py --details` shows the others."""
     tiles = [prod(padded(op.operands[0].type.shape)) for op in kernel.ops() if op.name == "reduce"]
     threads = 128
     while tiles and threads < 512 and max(tiles) > threads * 16:

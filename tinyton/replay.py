@@ -25,7 +25,7 @@ from .errors import LaunchError
 from .frontend.tracer import plain
 from .ir import Op
 from .jit import OPTIONS, JITFunction, describe
-from .launch import LaunchConfig, as_grid, check_threads, choose_threads
+from .launch import LaunchConfig, as_grid, check_options, choose_threads
 from .layout import Layout
 from .specialize import Specialization
 
@@ -81,7 +81,7 @@ def replay(
     described = tuple((n, describe(n, x, executor)[0]) for n, x in arguments.items())
     spec = Specialization(described, tuple(constants.items()))
     ir = front(kernel.source, spec)
-    threads = check_threads(options["num_threads"], options["num_warps"], LIMITS["threads"]) or choose_threads(ir)
+    threads = check_options(options, LIMITS["threads"]) or choose_threads(ir)
     low = lower(ir, spec, threads, CUDA, lambda n: "")
     cells = as_grid(grid.grid if isinstance(grid, LaunchConfig) else grid, constants, LIMITS)
     copies = _copies(arguments, dict(described), executor)

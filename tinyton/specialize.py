@@ -41,6 +41,16 @@ def integer(value: int) -> Arg:
     return Arg("int", int32 if fits else int64, value % 16 == 0)
 
 
+def exact(value: object) -> tuple:
+    """A key for a compile-time value that tells apart what ``==`` does not: 1, 1.0 and True, 0.0 and -0.0; all NaNs are
+    one value. It is ``(type(value), value)`` where that is enough."""
+    if isinstance(value, tuple):
+        return type(value), tuple(exact(v) for v in value)
+    if isinstance(value, float) and (value == 0 or value != value):
+        return type(value), value.hex()
+    return type(value), value
+
+
 BOOL = Arg("int", bool_)
 FLOAT = Arg("float", float64)
 
