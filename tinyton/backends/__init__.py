@@ -1,4 +1,4 @@
-"""Where kernels run: a CUDA device, an OpenCL driver, or the NumPy interpreter. One is current; TINYTON_BACKEND chooses."""
+"""Where kernels run: a CUDA device, an OpenCL driver, or the NumPy interpreter. TINYTON_BACKEND chooses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def current() -> Any:
 
 @contextmanager
 def use(name: str) -> Iterator[Any]:
-    """The executor ``name`` is the one in use inside the ``with`` block, in all threads, as if TINYTON_BACKEND named it.
+    """The executor ``name`` is in use inside the ``with`` block, in all threads, as if TINYTON_BACKEND named it.
 
     >>> with use("interpreter") as executor:
     ...     current() is executor
