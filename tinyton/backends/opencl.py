@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
+import shutil
+import tempfile
 import threading
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +18,27 @@ from .. import cache
 from ..codegen.dialect import OPENCL
 from ..dtypes import DType, from_numpy
 from ..errors import BackendError, LaunchError
+from ..passes.threads import choose_threads
 
 _forked = threading.Event()  # set in a process whose parent had started the driver, whose threads it lacks
 
 
+def _pocl_folder() -> None:
+    """PoCL does not start where it cannot write a cache of its own; on such a machine it gets a folder for a while."""
+    try:
+        path = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pocl"
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except (OSError, RuntimeError):
+        os.environ["POCL_CACHE_DIR"] = folder = tempfile.mkdtemp(prefix="tinyton-pocl-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+
+
 def unusable() -> str | None:
+    os.environ.setdefault("PYOPENCL_NO_CACHE", "1")  # its pickles are not needed, and fail in a home that is read-only
+    if "POCL_CACHE_DIR" not in os.environ:
+        _pocl_folder()
     try:
         import pyopencl as cl
     except ImportError:
@@ -203,8 +223,6 @@ class Executor:
 
     def default_threads(self, kernel: Any) -> int:
         """On a CPU one thread walks a whole tile, in loops that the C compiler vectorises."""
-        from ..launch import choose_threads
-
         return 1 if self.on_cpu else choose_threads(kernel)
 
     def synchronize(self) -> None:
