@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 
 from .errors import LaunchError
-from .ir import Kernel
-from .passes.plan import padded
 
 Grid = int | tuple[int, ...] | list[int] | Callable[[dict[str, object]], Any]
 
@@ -65,16 +63,6 @@ def check_options(options: dict[str, Any], limit: int) -> int | None:
             raise LaunchError(f"{word}={n} is {n * unit} threads a program; this device allows {limit}")
         return int(n) * unit
     return None
-
-
-def choose_threads(kernel: Kernel) -> int:
-    """The compiler's choice for a GPU: 128 threads, and more where a reduction runs over a tile so large that each of
-    128 would hold more than sixteen of its elements, up to 512. `tests/bench/peers.py --details` shows the others."""
-    tiles = [prod(padded(op.operands[0].type.shape)) for op in kernel.ops() if op.name == "reduce"]
-    threads = 128
-    while tiles and threads < 512 and max(tiles) > threads * 16:
-        threads *= 2
-    return threads
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,9 @@ from .errors import LaunchError
 from .frontend.tracer import plain
 from .ir import Op
 from .jit import OPTIONS, JITFunction, describe
-from .launch import LaunchConfig, as_grid, check_options, choose_threads
+from .launch import LaunchConfig, as_grid, check_options
 from .layout import Layout
+from .passes.threads import choose_threads
 from .specialize import Specialization
 
 LIMITS = {"threads": 1024, "x": 2**31 - 1, "y": 65535, "z": 65535}  # of every CUDA device

@@ -23,6 +23,7 @@ from .. import cache
 from ..codegen.dialect import CUDA
 from ..dtypes import DType
 from ..errors import BackendError, LaunchError
+from ..passes.threads import choose_threads
 
 FLAGS = ["-fmad=false", "-std=c++17"]
 FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float64": "d"}
@@ -280,8 +281,6 @@ class Executor:
             self.context.synchronize()
 
     def default_threads(self, kernel: Any) -> int:
-        from ..launch import choose_threads
-
         return choose_threads(kernel)
 
 

@@ -37,13 +37,19 @@ def _load(run, op, ptr, mask=None, other=None):
 
 
 def _emit_load(e, op):
+    # >>> stage 3
     """Element by element inside the loop that is open, or vectors in a loop of their own."""
     width = e.plan.vectors.get(op, 1)
-    if width == 1:
-        return e.join(op, _load_element)
+    if width > 1:
+        return _load_vectors(e, op, width)
+    # <<<
+    e.join(op, _load_element)
+
+
+# >>> stage 3
+def _load_vectors(e, op, width: int) -> None:
     dtype = op.result.type.dtype
-    layout = e.layout_of(op.result)
-    with e.loop(layout, [op], step=width) as s:
+    with e.loop(e.layout_of(op.result), [op], step=width) as s:
         pointer, cell = s.get(op.operands[0]), e.cell(op.result, s)
         whole = e.whole(op, s, width)
         if whole:
@@ -56,6 +62,7 @@ def _emit_load(e, op):
             s.line("}")
 
 
+# <<<
 def _element(e, op, s) -> str:
     text = e.load_text(s.pointer(op.operands[0]), op.result.type.dtype)
     condition = s.condition(op)
@@ -95,27 +102,35 @@ def _store(run, op, ptr, value, mask=None):
 
 
 def _emit_store(e, op):
-    ptr, value = op.operands[:2]
-    dtype, width = ptr.type.dtype, e.plan.vectors.get(op, 1)
     layout = e.store_layout(op)
     with e.once_per_element(layout):
-        if width == 1:
-            e.close_with(op, layout, _store_element)
-            return
-        with e.loop(layout, [op], step=width) as s:
-            values = [s.shifted(k).get(value) for k in range(width)]
-            whole = e.whole(op, s, width)
-            if whole:
-                s.line(f"if ({whole}) {{")
-            s.line(f"{'    ' if whole else ''}{e.vector_store(dtype, width)}({s.get(ptr)}, {', '.join(values)});")
-            if whole:
-                s.line("} else {")
-                for k in range(width):
-                    for text in _guarded(e, op, s.shifted(k)):
-                        s.line("    " + text)
-                s.line("}")
+        # >>> stage 3
+        width = e.plan.vectors.get(op, 1)
+        if width > 1:
+            return _store_vectors(e, op, layout, width)
+        # <<<
+        e.close_with(op, layout, _store_element)
 
 
+# >>> stage 3
+def _store_vectors(e, op, layout, width: int) -> None:
+    ptr, value = op.operands[:2]
+    dtype = ptr.type.dtype
+    with e.loop(layout, [op], step=width) as s:
+        values = [s.shifted(k).get(value) for k in range(width)]
+        whole = e.whole(op, s, width)
+        if whole:
+            s.line(f"if ({whole}) {{")
+        s.line(f"{'    ' if whole else ''}{e.vector_store(dtype, width)}({s.get(ptr)}, {', '.join(values)});")
+        if whole:
+            s.line("} else {")
+            for k in range(width):
+                for text in _guarded(e, op, s.shifted(k)):
+                    s.line("    " + text)
+            s.line("}")
+
+
+# <<<
 def _guarded(e, op, s) -> list[str]:
     text = e.store_text(s.pointer(op.operands[0]), s.get(op.operands[1]), op.operands[0].type.dtype)
     condition = s.condition(op)

@@ -1,14 +1,14 @@
-"""Where a program is in the grid, and tiles made from nothing."""
+"""Where a program is in the grid, and tiles of indices."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..dtypes import bool_, float32, int32
+from ..dtypes import int32
 from ..errors import KernelValueError
 from ..ir import Builder, Type, Value
 from . import op
-from .typing import broadcast, cast_value, constant_dtype, constant_int, literal, tile_shape, value_of
+from .typing import constant_int
 
 
 def _axis(axis: object) -> int:
@@ -84,20 +84,3 @@ def _const(run, op):
 )
 def const(b: Builder) -> None:
     """A compile-time number."""
-
-
-@op(numpy=None, emit=None, kind="macro")
-def full(b: Builder, shape: tuple[int, ...], value: object, dtype: object) -> Value:
-    """A tile of ``shape`` (an int or a tuple of powers of two) filled with a number or a scalar, as ``dtype``."""
-    element = constant_dtype(dtype)
-    v = value_of(b, value, element)
-    if v.type.shape:
-        raise KernelValueError(f"full takes one number, not a tile of shape {list(v.type.shape)}", argument="value")
-    return broadcast(b, cast_value(b, v, element), tile_shape(shape))
-
-
-@op(numpy=None, emit=None, kind="macro")
-def zeros(b: Builder, shape: tuple[int, ...], dtype: object = float32) -> Value:
-    """A tile of ``shape`` (an int or a tuple of powers of two) filled with zero of ``dtype``."""
-    element = constant_dtype(dtype)
-    return broadcast(b, literal(b, False if element is bool_ else 0, element), tile_shape(shape))

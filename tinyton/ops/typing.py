@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from .. import dtypes
 from ..dtypes import DType, float32
-from ..errors import KernelTypeError, KernelValueError
+from ..errors import KernelTypeError
 from ..ir import Builder, Type, Value
-from ..layout import next_power_of_2
 
 Operand = Value | bool | int | float
 
@@ -119,21 +118,6 @@ def constant_int(x: object, what: str) -> int:
     if isinstance(x, bool) or not hasattr(x, "__index__"):
         raise KernelTypeError(f"{what} must be an int, not {describe(x)}", argument=what)
     return int(x)  # type: ignore[call-overload]
-
-
-def tile_shape(shape: object) -> tuple[int, ...]:
-    """A compile-time tuple of powers of two (an int stands for one dimension)."""
-    extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    out = []
-    for d, n in enumerate(extents):
-        n = constant_int(n, "shape")
-        if n < 1 or n & (n - 1):
-            hint = f"; pass next_power_of_2({n}) = {next_power_of_2(n)} and mask the rest" if n > 0 else ""
-            raise KernelValueError(
-                f"dimension {d} of the tile is {n}, which is not a power of two{hint}", argument="shape"
-            )
-        out.append(n)
-    return tuple(out)
 
 
 def constant_dtype(x: object) -> DType:

@@ -1,0 +1,42 @@
+"""Tiles filled with one value."""
+
+from __future__ import annotations
+
+from ..dtypes import bool_, float32
+from ..errors import KernelValueError
+from ..ir import Builder, Value
+from ..layout import next_power_of_2
+from . import op
+from .typing import broadcast, cast_value, constant_dtype, constant_int, literal, value_of
+
+
+def tile_shape(shape: object) -> tuple[int, ...]:
+    """A compile-time tuple of powers of two (an int stands for one dimension)."""
+    extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    out = []
+    for d, n in enumerate(extents):
+        n = constant_int(n, "shape")
+        if n < 1 or n & (n - 1):
+            hint = f"; pass next_power_of_2({n}) = {next_power_of_2(n)} and mask the rest" if n > 0 else ""
+            raise KernelValueError(
+                f"dimension {d} of the tile is {n}, which is not a power of two{hint}", argument="shape"
+            )
+        out.append(n)
+    return tuple(out)
+
+
+@op(numpy=None, emit=None, kind="macro")
+def full(b: Builder, shape: tuple[int, ...], value: object, dtype: object) -> Value:
+    """A tile of ``shape`` (an int or a tuple of powers of two) filled with a number or a scalar, as ``dtype``."""
+    element = constant_dtype(dtype)
+    v = value_of(b, value, element)
+    if v.type.shape:
+        raise KernelValueError(f"full takes one number, not a tile of shape {list(v.type.shape)}", argument="value")
+    return broadcast(b, cast_value(b, v, element), tile_shape(shape))
+
+
+@op(numpy=None, emit=None, kind="macro")
+def zeros(b: Builder, shape: tuple[int, ...], dtype: object = float32) -> Value:
+    """A tile of ``shape`` (an int or a tuple of powers of two) filled with zero of ``dtype``."""
+    element = constant_dtype(dtype)
+    return broadcast(b, literal(b, False if element is bool_ else 0, element), tile_shape(shape))
