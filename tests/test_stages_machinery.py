@@ -86,7 +86,7 @@ def package(tmp_path):
 
 
 def cut(package, number, text):
-    return stages.sources(number, package(**{"__init__.py": text}))["__init__.py"]
+    return stages.sources(number, package(**{"ops/__init__.py": text}))["ops/__init__.py"]
 
 
 def test_stages_are_read_in_order(package):

@@ -22,7 +22,7 @@ import signal
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
@@ -32,8 +32,21 @@ from .errors import TinytonError
 
 PACKAGE = Path(__file__).parent
 _OPEN = re.compile(r"# >>> stage (\d+)")
-_OPTIONAL = {"ops", "syntax", "before"}
-_LATER = '"""What later stages bring: name of op or syntax → chapter."""\n\nLATER: dict[str, str] = {\n'
+_OPTIONAL = {"ops", "names", "syntax", "before"}
+_LATER = '''"""What later stages bring: name → chapter."""
+
+from __future__ import annotations
+
+LATER: dict[str, str] = {{
+{}}}
+
+
+def __getattr__(name: str) -> object:
+    """Names the chapter where a name of the package arrives that it has not yet."""
+    if name in LATER:
+        raise AttributeError(f"{{name}} is not in this stage: it arrives in {{LATER[name]}}")
+    raise AttributeError(f"this stage of tinyton has no {{name}}")
+'''
 
 
 @dataclass(frozen=True)
@@ -48,6 +61,7 @@ class Stage:
     chapter: str
     files: tuple[str, ...]
     ops: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
     syntax: tuple[str, ...] = ()
     before: Mapping[str, str] = field(default_factory=dict)
 
@@ -68,7 +82,7 @@ def stages(root: Path = PACKAGE) -> list[Stage]:
             raise TinytonError(f"stages.toml, stage {number}: missing or unknown key {wrong[0]!r}")
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
         found.append(Stage(**values))
-    for key in ("number", "files", "ops", "syntax"):
+    for key in ("number", "files", "ops", "names", "syntax"):
         names = [x for s in found for x in ((s.number,) if key == "number" else getattr(s, key))]
         if twice := [x for x in names if names.count(x) > 1]:
             raise TinytonError(f"stages.toml: {twice[0]!r} is listed twice among {key}")
@@ -99,9 +113,10 @@ def sources(number: int, root: Path = PACKAGE) -> dict[str, str]:
         text = _resolve(file.read_text(encoding="utf-8"), number, place, {s.number for s in known})
         out[path] = _without(text, hidden, place) if path.endswith(".py") else text
     if later:
-        coming = [(name, s) for s in later for name in s.ops + s.syntax]
+        coming = [(name, s) for s in later for name in s.ops + s.names + s.syntax]
         lines = [f'    "{name}": "chapter {s.chapter} (stage {s.number})",\n' for name, s in coming]
-        out["_later.py"] = _LATER + "".join(lines) + "}\n"
+        out["_later.py"] = _LATER.format("".join(lines))
+        out["__init__.py"] = _exports(out["__init__.py"], out.keys()) + "\nfrom ._later import __getattr__\n"
     return out
 
 
@@ -117,7 +132,7 @@ def _everything(root: Path, known: list[Stage]) -> Iterator[str]:
     skip = {"stages.toml"} | {text for s in known for text in s.before.values()}
     for file in root.rglob("*"):
         path = file.relative_to(root).as_posix()
-        if file.is_file() and path not in skip and "__pycache__" not in path:
+        if file.is_file() and path not in skip and not re.search(r"(^|/)(\.|__pycache__)", path):
             yield path
 
 
@@ -206,6 +221,17 @@ def _without(text: str, hidden: set[str], path: str) -> str:
         name = defined(node)
         if name and (name in hidden or name.removesuffix("_") in hidden):
             lines = _cut(lines, *span(node, lines))
+    return "\n".join(lines)
+
+
+def _exports(text: str, paths: Collection[str]) -> str:
+    """``__init__.py`` without the imports of files that the snapshot has not."""
+    lines = text.split("\n")
+    for node in reversed(ast.parse(text).body):
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
+            place = node.module.replace(".", "/")
+            if not {f"{place}.py", f"{place}/__init__.py"} & set(paths):
+                lines = _cut(lines, *span(node, lines))
     return "\n".join(lines)
 
 
