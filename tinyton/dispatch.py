@@ -21,29 +21,36 @@ MISSING = object()
 OPTIONS = ("num_warps", "num_threads", "num_stages", "num_ctas", "stream")
 ENVIRON = getattr(os.environ, "_data", os.environ)  # undecoded: it is read at every launch
 BACKEND = getattr(os.environ, "encodekey", str)("TINYTON_BACKEND")
+ROUTES = 4  # argument classes that one kernel keeps a short way for
 
 
-def _define(text: str, scope: dict[str, Any]) -> dict[str, Any]:
-    exec(compile(text, "<tinyton dispatch>", "exec"), scope)  # noqa: S102  (our text; its only names are parameters)
-    return scope
+class Route:
+    """The short way for one tuple of argument classes: Python that reads them, and the variants seen so far."""
+
+    def __init__(self, kernel: Any, classes: tuple[type, ...]):
+        self.classes = classes
+        self.entries: dict[tuple, tuple] = {}
+        self.reads = [_read(cls, name) for cls, name in zip(classes, kernel.runtime, strict=True)]
+        parts = [part for r in self.reads if r for part in r[1]]
+        constants = [n for n in kernel.names if n not in kernel.runtime]
+        for value in [*constants, *(_outside(kernel, path) for path in kernel.watched)]:
+            parts += [f"{value}.__class__", value]
+        self.key = "".join(f"{part}, " for part in parts) + "num_warps, num_threads, _tt_environ.get(_tt_backend)"
+        text = (
+            f"def key({', '.join(kernel.names)}{', ' * bool(kernel.names)}num_warps, num_threads): return ({self.key})"
+        )
+        self.key_of = _define(text, _scope(kernel))["key"]
+
+    def learn(self, values: tuple, options: tuple, compiled: Any) -> None:
+        """Adds a variant. Clusters and stages are left to the long way, which has to look at them."""
+        if options[2:4] == (None, None):
+            loaded = compiled.loaded
+            entry = loaded.function._launch_kernel, (compiled.threads, 1, 1), loaded.pack, loaded.shared
+            self.entries[self.key_of(*values, *options[:2])] = entry
 
 
-def entrance(kernel: Any) -> Callable[..., None]:
-    """``launch(grid, *args, **options)``: binds the arguments, tries the short way, else takes the long one."""
-    constants = [n for n in kernel.names if n not in kernel.runtime]
-    bind = "".join(f"{n}=_tt_default_{n}, " if n in constants else f"{n}=_tt_missing, " for n in kernel.names)
-    given = "".join(f"{n}, " for n in kernel.names)
-    options = ", ".join(OPTIONS)
-    text = f"""
-def {kernel.source.name}(_tt_grid, /, {bind}*_tt_extra, {"=None, ".join(OPTIONS)}=None, **_tt_named):
-    _tt_short = _tt_table.get(({"".join(f"{n}.__class__, " for n in kernel.runtime)}))
-    if _tt_short is None or _tt_extra or _tt_named or not _tt_short(_tt_grid, {given}{options}):
-        _tt_long(_tt_grid, ({given}*_tt_extra), _tt_named, ({options}))
-"""
-    defaults = {p.name: p.default for p in kernel.source.params if p.default is not p.empty}
-    scope = {f"_tt_default_{n}": defaults.get(n, MISSING) for n in constants}
-    scope |= {"_tt_missing": MISSING, "_tt_table": kernel.shortcuts, "_tt_long": kernel.launch}
-    return _define(text, scope)[kernel.source.name]
+def usable(classes: tuple[type, ...], executor: Any) -> bool:
+    return executor.name == "cuda" and all(_read(cls, "x") for cls in classes)
 
 
 def _read(cls: type, name: str) -> tuple[str, list[str]] | None:
@@ -62,97 +69,82 @@ def _read(cls: type, name: str) -> tuple[str, list[str]] | None:
     return None
 
 
-class Shortcut:
-    """The short way for one tuple of argument classes: ``launch`` says if it has launched; `learn` adds a variant."""
+def entrance(kernel: Any, routes: list[Route], executor: Any = None) -> Callable[..., None]:
+    """``launch(grid, *args, **options)``: the short ways first, then the long one."""
+    constants = [n for n in kernel.names if n not in kernel.runtime]
+    defaults = {p.name: p.default for p in kernel.source.params if p.default is not p.empty}
+    bind = "".join(f"{n}=_tt_default_{n}, " if n in constants else f"{n}=_tt_missing, " for n in kernel.names)
+    options = ", ".join(OPTIONS)
+    scope = _scope(kernel) | {f"_tt_default_{n}": defaults.get(n, MISSING) for n in constants}
+    scope |= {
+        "_tt_missing": MISSING,
+        "_tt_long": kernel.launch,
+        "_tt_as_grid": as_grid,
+        "_tt_LaunchError": LaunchError,
+        "_tt_refused": refused,
+    }
+    text = f"def {kernel.source.name}(_tt_grid, /, {bind}*_tt_extra, {'=None, '.join(OPTIONS)}=None, **_tt_named):\n"
+    if routes:
+        scope |= {"_tt_thread": threading.get_ident, "_tt_main": executor.thread, "_tt_executor": executor}
+        scope |= {"_tt_limits": executor.limits, "_tt_most": executor.limits["x"], "_tt_failure": executor.cu.Error}
+    for k, route in enumerate(routes):
+        scope[f"_tt_entries{k}"] = route.entries
+        scope |= {f"_tt_class{k}_{i}": cls for i, cls in enumerate(route.classes)}
+        text += _short_way(kernel, route, k, constants, scope)
+    text += f"    _tt_long(_tt_grid, ({''.join(f'{n}, ' for n in kernel.names)}*_tt_extra), _tt_named, ({options}))\n"
+    return _define(text, scope)[kernel.source.name]
 
-    def __init__(self, kernel: Any, classes: tuple[type, ...], executor: Any):
-        reads = [_read(cls, f"a{k}") for k, cls in enumerate(classes)]
-        self.entries: dict[tuple, tuple] = {}
-        self.usable = executor.name == "cuda" and None not in reads
-        if not self.usable:
-            return
-        constants = [n for n in kernel.names if n not in kernel.runtime]
-        place = {n: f"a{k}" for k, n in enumerate(kernel.runtime)} | {n: f"c{k}" for k, n in enumerate(constants)}
-        parts = [part for r in reads if r for part in r[1]]
-        for value in [*(place[n] for n in constants), *(_outside(kernel, path) for path in kernel.watched)]:
-            parts += [f"{value}.__class__", value]
-        key = (
-            "".join(f"{part}, " for part in parts)
-            + "num_warps, num_threads, num_stages, num_ctas, environ.get(backend)"
-        )
-        params = ", ".join([*(place[n] for n in kernel.names), *OPTIONS])
-        passed = ", ".join(f"p{k}" for k in range(len(classes)))
-        pointers = " | ".join(f"p{k}" for k, cls in enumerate(classes) if cls not in (int, float, bool)) or "0"
-        torch = any(cls.__module__.startswith("torch") for cls in classes)
-        text = f"""
-def key({params}):
-    return ({key})
 
-def launch(grid, {params}):
-    {"; ".join(f"p{k} = {r[0]}" for k, r in enumerate(reads) if r) or "pass"}
-    if ({pointers}) & 15 {"or stream_of_torch(0) " if torch else ""}or thread() != main or executor.forked:
-        return False
-    try:
-        entry = entries.get(({key}))
-    except (TypeError, AttributeError):
-        return False
-    if entry is None:
-        return False
-    call, block, pack, shared = entry
-    if grid.__class__ is not tuple:
-        if callable(grid):
-            grid = grid({{{", ".join(f"{n!r}: {place[n]}" for n in constants)}}})
-        grid = (grid,) if grid.__class__ is int else grid
-    if grid.__class__ is tuple and len(grid) == 1 and grid[0].__class__ is int and 0 < grid[0] <= mx:
-        where = grid[0], 1, 1
-    else:
+def _short_way(kernel: Any, route: Route, k: int, constants: list[str], scope: dict[str, Any]) -> str:
+    """Python that launches and returns if all is as it was before, and falls through otherwise."""
+    test = " and ".join(f"{n}.__class__ is _tt_class{k}_{i}" for i, n in enumerate(kernel.runtime)) or "True"
+    pointers = [f"_tt_p{i}" for i, cls in enumerate(route.classes) if cls not in (int, float, bool)]
+    doubts = [f"({' | '.join(pointers)}) & 15"] if pointers else []
+    if any(cls.__module__.startswith("torch") for cls in route.classes):
+        scope["_tt_stream"] = sys.modules["torch"]._C._cuda_getCurrentRawStream
+        doubts.append("_tt_stream(0)")
+    doubts += ["_tt_thread() != _tt_main", "_tt_executor.forked", "_tt_extra", "_tt_named", "num_stages", "num_ctas"]
+    reads = "; ".join(f"_tt_p{i} = {r[0]}" for i, r in enumerate(route.reads) if r) or "pass"
+    meta = ", ".join(f"{n!r}: {n}" for n in constants)
+    packed = ", ".join(f"_tt_p{i}" for i in range(len(route.reads)))
+    return f"""
+    if {test}:
+        {reads}
         try:
-            where = as_grid(grid, {{}}, limits)
-        except LaunchError:
-            return False
-        if 0 in where:
-            return False
-    try:
-        call(where, block, pack({passed}), shared, stream)
-    except failure as error:
-        raise refused(name, error) from None
-    return True
+            _tt_call, _tt_block, _tt_pack, _tt_shared = _tt_entries{k}[{route.key}]
+            if _tt_grid.__class__ is tuple and len(_tt_grid) == 1 and _tt_grid[0].__class__ is int:
+                _tt_where = _tt_grid[0], 1, 1
+            else:
+                _tt_where = _tt_as_grid(_tt_grid, {{{meta}}}, _tt_limits)
+        except (KeyError, TypeError, AttributeError, _tt_LaunchError):
+            pass
+        else:
+            if not ({" or ".join(doubts)}) and 0 < _tt_where[0] <= _tt_most and 0 not in _tt_where:
+                try:
+                    return _tt_call(_tt_where, _tt_block, _tt_pack({packed}), _tt_shared, stream)
+                except _tt_failure as _tt_error:
+                    raise _tt_refused("{kernel.source.name}", _tt_error) from None
 """
-        code = kernel.source.function.__code__
-        scope: dict[str, Any] = {
-            "entries": self.entries,
-            "executor": executor,
-            "thread": threading.get_ident,
-            "main": executor.thread,
-            "environ": ENVIRON,
-            "backend": BACKEND,
-            "module": kernel.source.function.__globals__,
-            "cells": dict(zip(code.co_freevars, kernel.source.function.__closure__ or (), strict=True)),
-            "failure": executor.cu.Error,
-            "refused": refused,
-            "name": kernel.source.name,
-            "limits": executor.limits,
-            "mx": executor.limits["x"],
-            "as_grid": as_grid,
-            "LaunchError": LaunchError,
-        }
-        if torch:
-            scope["stream_of_torch"] = sys.modules["torch"]._C._cuda_getCurrentRawStream
-        made = _define(text, scope)
-        self.key, self.launch = made["key"], made["launch"]
 
-    def learn(self, values: tuple, options: tuple, compiled: Any) -> None:
-        loaded = compiled.loaded
-        entry = (loaded.function._launch_kernel, (compiled.threads, 1, 1), loaded.pack, loaded.shared)
-        self.entries[self.key(*values, *options)] = entry
+
+def refused(name: str, error: Exception) -> LaunchError:
+    return LaunchError(f"the CUDA driver refused to launch {name}: {error}")
 
 
 def _outside(kernel: Any, path: str) -> str:
     """Python that reads a name of the kernel's module or closure as it is now."""
     root, *rest = path.split(".")
     closed = root in kernel.source.function.__code__.co_freevars
-    return ".".join([f"cells[{root!r}].cell_contents" if closed else f"module[{root!r}]", *rest])
+    return ".".join([f"_tt_cells[{root!r}].cell_contents" if closed else f"_tt_module[{root!r}]", *rest])
 
 
-def refused(name: str, error: Exception) -> LaunchError:
-    return LaunchError(f"the CUDA driver refused to launch {name}: {error}")
+def _scope(kernel: Any) -> dict[str, Any]:
+    function = kernel.source.function
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    outside = {"_tt_module": function.__globals__, "_tt_cells": cells}
+    return outside | {"_tt_environ": ENVIRON, "_tt_backend": BACKEND}
+
+
+def _define(text: str, scope: dict[str, Any]) -> dict[str, Any]:
+    exec(compile(text, "<tinyton dispatch>", "exec"), scope)  # noqa: S102  (our text; its only names are parameters)
+    return scope

@@ -11,7 +11,7 @@ from typing import Any
 from . import backends
 from .codegen.lower import Lowered, front, lower
 from .compiled import CompiledKernel, describe, run
-from .dispatch import MISSING, OPTIONS, Shortcut, entrance
+from .dispatch import MISSING, OPTIONS, ROUTES, Route, entrance, usable
 from .errors import KernelTypeError, LaunchError, TinytonError
 from .frontend import Source, capture
 from .frontend.tracer import plain
@@ -23,13 +23,13 @@ from .specialize import Arg, Specialization, exact
 class Variants(dict):
     """The compiled variants of a kernel by key. Clearing it forgets the short ways to them too."""
 
-    def __init__(self, shortcuts: dict):
+    def __init__(self, kernel: JITFunction):
         super().__init__()
-        self.shortcuts = shortcuts
+        self.kernel = kernel
 
     def clear(self) -> None:
         super().clear()
-        self.shortcuts.clear()
+        self.kernel.forget()
 
 
 class JITFunction:
@@ -46,19 +46,20 @@ class JITFunction:
                     f"{word} is an option of every launch; give the parameter another name",
                     self.source.loc(self.source.tree),
                 )
-        self.shortcuts: dict[tuple[type, ...], Callable[..., bool]] = {}
-        self._cache: dict[tuple, CompiledKernel] = Variants(self.shortcuts)
+        self._cache: dict[tuple, CompiledKernel] = Variants(self)
         self._used: dict[tuple, tuple[int, ...]] = {}
-        self._learned: dict[tuple[type, ...], Shortcut] = {}
         self._lock = threading.RLock()
-        self._enter: Callable[..., None] | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Forgets the short ways of launches."""
+        self._routes: list[Route] = []
+        self._enter = entrance(self, [])
 
     def __call__(self, *args: object, **kwargs: object) -> None:
         raise LaunchError(f"a kernel is launched over a grid: {self.source.name}[grid](...)")
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
-        if self._enter is None:
-            self._enter = entrance(self)
         return partial(self._enter, grid)
 
     def __repr__(self) -> str:
@@ -86,13 +87,14 @@ class JITFunction:
     def _learn(self, bound: dict[str, Any], options: tuple, compiled: CompiledKernel) -> None:
         """Remembers a launch, so that the next one like it takes the short way."""
         classes = tuple(bound[n].__class__ for n in self.runtime)
-        if classes not in self._learned:
-            self._learned[classes] = Shortcut(self, classes, compiled.executor)
-        short = self._learned[classes]
-        constants = [bound[n] for n in self.source.constexprs] + [v for _, v in self._read_outside(self.watched)]
-        if short.usable and all(exact(v) == (type(v), v) for v in constants):
-            short.learn(tuple(bound[n] for n in self.names), options, compiled)
-            self.shortcuts[classes] = short.launch
+        if not usable(classes, compiled.executor):
+            return
+        route = next((r for r in self._routes if r.classes == classes), None)
+        if route is None:
+            route = Route(self, classes)
+            self._routes = [route, *self._routes][:ROUTES]
+            self._enter = entrance(self, self._routes, compiled.executor)
+        route.learn(tuple(bound[n] for n in self.names), options, compiled)
 
     def compile(self, *args: object, **kwargs: Any) -> CompiledKernel:
         """The variant for these arguments, compiled but not run."""
