@@ -1,6 +1,7 @@
 """Every operator and elementwise function: op x dtype x operand form, on every executor, against NumPy.
 
-The results of one dtype come from one kernel with a store for each; every op and dtype is a case of its own. Where that kernel does not compile, each case is compiled alone, so that the faulty ones show.
+The results of one dtype come from one kernel with a store for each; every op and dtype is a case of its own. Where that
+kernel does not compile, each case is compiled alone, so that the faulty ones show.
 """
 
 from dataclasses import dataclass

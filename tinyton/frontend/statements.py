@@ -43,9 +43,9 @@ def aug_assign(t: Tracer, node: ast.AugAssign) -> None:
 def expression(t: Tracer, node: ast.Expr) -> None:
     if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
         return  # a docstring
+    t.visit(node.value)
     if not isinstance(node.value, ast.Call):
         raise KernelSyntaxError("this expression has no effect; assign it, or store it")
-    t.visit(node.value)
 
 
 @visits(ast.Pass)

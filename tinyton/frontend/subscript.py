@@ -32,3 +32,12 @@ def subscript(t: Tracer, node: ast.Subscript) -> object:
     if kept > len(owner.type.shape) - (len(parts) - kept):
         raise KernelTypeError(f"too many : for a tile of shape {list(owner.type.shape)}")
     return owner
+
+
+@visits(ast.Slice)
+def part(t: Tracer, node: ast.Slice) -> slice:
+    """Of a compile-time sequence."""
+    ends = [None if x is None else t.visit(x) for x in (node.lower, node.upper, node.step)]
+    if any(isinstance(x, Value) for x in ends):
+        raise KernelTypeError("a compile-time sequence takes a compile-time index")
+    return slice(*ends)
