@@ -34,13 +34,13 @@ def _emit_reduce(e, op):
     while half * 2 < e.threads:
         half *= 2
     memory = e.shared(dtype, e.threads)
-    mine, other = f"{memory}[thread]", f"{memory}[thread + half]"
+    mine, other = f"{memory}[thread]", f"{memory}[thread + step]"
     e.barrier()
     e.line(f"{mine} = {e.get(x)};")
     e.barrier()
     if e.threads > 1:
-        e.line(f"for (int half = {half}; half > 0; half >>= 1) {{")
-        e.line(f"    if (thread < half && thread + half < {e.threads}) {mine} = {combine(e, how, dtype, mine, other)};")
+        e.line(f"for (int step = {half}; step > 0; step >>= 1) {{")
+        e.line(f"    if (thread < step && thread + step < {e.threads}) {mine} = {combine(e, how, dtype, mine, other)};")
         e.line(f"    {e.dialect.barrier}")
         e.line("}")
     e.declare(op.result, f"{memory}[0]")
