@@ -3,6 +3,7 @@
 import linecache
 import os
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -10,11 +11,14 @@ import pytest
 import tinyton as tt
 
 EXECUTORS = [name for name, why in tt.backends.available().items() if why is None]
-WARPS = (1, 2, 4, 8)
-MAPPINGS = [(name, None) for name in EXECUTORS] + [
-    (name, warps) for name in EXECUTORS if name != "interpreter" for warps in WARPS
-]
 _texts = count()
+
+
+def mappings(*warps):
+    """Parameters for `mapping`: executors with numbers of warps a program. None is the executor's own thread count, the
+    only one for the interpreter, which has no threads."""
+    pairs = [(name, n) for name in EXECUTORS for n in warps if name != "interpreter" or n is None]
+    return [pytest.param(pair, id=f"{pair[0]}-{pair[1] or 'default'}") for pair in pairs]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -24,6 +28,11 @@ def private_cache(tmp_path_factory):
         if "TINYTON_CACHE_DIR" not in os.environ:
             patch.setenv("TINYTON_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+class Mapping(NamedTuple):
+    executor: str
+    warps: int | None
 
 
 def choose(name, monkeypatch):
@@ -40,12 +49,12 @@ def executor(request, monkeypatch):
     return request.param
 
 
-@pytest.fixture(params=MAPPINGS, ids=[f"{name}-{warps or 'default'}" for name, warps in MAPPINGS])
+@pytest.fixture(params=mappings(None, 1, 2, 4, 8))
 def mapping(request, monkeypatch):
-    """Each executor with its own thread count, then with 1, 2, 4 and 8 warps a program: the launch options."""
-    name, warps = request.param
-    choose(name, monkeypatch)
-    return {} if warps is None else {"num_warps": warps}
+    """Each executor with each thread mapping, by name and number of warps; launch with ``num_warps=mapping.warps``."""
+    chosen = Mapping(*request.param)
+    choose(chosen.executor, monkeypatch)
+    return chosen
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tinyton as tt
-from conftest import Guarded, kernel, same_bits
+from conftest import Guarded, kernel, mappings, same_bits
 
 NP = {d.name: np.dtype(d.name if d.name != "bfloat16" else ml_dtypes.bfloat16) for d in tt.dtypes.ALL}
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -47,19 +47,19 @@ def tile(dtype):
 
 
 @cache
-def results(name, warps, dtype):
+def results(mapping, dtype):
     summed = SUMMED.get(dtype, dtype)
     outs = [Guarded(1 + N + 2 * M, NP[d]) for d in (summed, dtype, dtype)]
     types = (tt.dtypes.BY_NAME[dtype], tt.dtypes.BY_NAME[summed])
-    kernel(KERNEL)[1](tile(dtype), *(o.array for o in outs), *types, M, N, num_warps=warps)
+    kernel(KERNEL)[1](tile(dtype), *(o.array for o in outs), *types, M, N, num_warps=mapping.warps)
     return [o.check() for o in outs]
 
 
-@pytest.mark.parametrize("warps", [None, 4])
+@pytest.mark.parametrize("mapping", mappings(None, 4), indirect=True)
 @pytest.mark.parametrize("dtype", list(NP))
 @pytest.mark.parametrize("op", ["sum", "max", "min"])
-def test_reduction(executor, op, dtype, warps):
-    sums, most, least = results(executor, warps, dtype)
+def test_reduction(mapping, op, dtype):
+    sums, most, least = results(mapping, dtype)
     x = tile(dtype)
     if op != "sum":
         got, reduce = (most, np.max) if op == "max" else (least, np.min)
@@ -96,9 +96,9 @@ def k(x, out, N: tt.constexpr):
 """
 
 
-@pytest.mark.parametrize("warps", [None, 4])
+@pytest.mark.parametrize("mapping", mappings(None, 4), indirect=True)
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_max_and_min_ignore_nan_unless_told(executor, dtype, warps):
+def test_max_and_min_ignore_nan_unless_told(mapping, dtype):
     nan, k = np.nan, kernel(NAN)
     for values, want in (
         ([1, nan, 3, 2], [3, 1, nan, nan, 3, nan]),
@@ -107,7 +107,7 @@ def test_max_and_min_ignore_nan_unless_told(executor, dtype, warps):
         ([-5, -2, -1, -7], [-1, -7, -1, -7, -1, -15]),
     ):
         out = Guarded(6, NP[dtype])
-        k[1](np.array(values).astype(NP[dtype]), out.array, 4, num_warps=warps)
+        k[1](np.array(values).astype(NP[dtype]), out.array, 4, num_warps=mapping.warps)
         same_bits(out.check(), np.array(want).astype(NP[dtype]))
 
 
@@ -174,13 +174,11 @@ def k(x, out, N: tt.constexpr):
 
 
 @pytest.mark.parametrize("n", [1, 2, 27, 32, 100, 1024, 16384])
-@pytest.mark.parametrize("warps", [None, 1, 2, 4, 8, 16, 32])
-def test_every_number_of_warps_and_every_extent(executor, warps, n):
-    if executor == "interpreter" and warps:
-        pytest.skip("the interpreter has no threads")
+@pytest.mark.parametrize("mapping", mappings(None, 1, 2, 4, 8, 16, 32), indirect=True)
+def test_every_number_of_warps_and_every_extent(mapping, n):
     x = np.random.default_rng(n).integers(-1000, 1000, n).astype(np.int32)
     out = Guarded(3, np.int32)
-    kernel(EXTENT)[1](x, out.array, n, num_warps=warps)
+    kernel(EXTENT)[1](x, out.array, n, num_warps=mapping.warps)
     assert out.check().tolist() == [x.sum(), x.max(), x.min()]
 
 
@@ -203,7 +201,7 @@ def k(x, out, M: tt.constexpr, N: tt.constexpr):
     m, n = shape
     x = np.random.default_rng(m).integers(-1000, 1000, shape).astype(np.int32)
     out = Guarded(m + n + 1 + m * n, np.int32)
-    k[1](x, out.array, m, n, **mapping)
+    k[1](x, out.array, m, n, num_warps=mapping.warps)
     rows, columns = x.sum(1), x.max(0)
     want = [rows, columns, [rows.sum() + columns.max()], (x - rows[:, None] + columns[None]).ravel()]
     assert out.check().tolist() == np.concatenate(want).tolist()
