@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -15,3 +16,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         cache = tempfile.TemporaryDirectory(prefix="tinyton-")
         item.config.add_cleanup(cache.cleanup)
         os.environ["TINYTON_CACHE_DIR"] = cache.name
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("stages")
+    group.addoption("--impl", metavar="PACKAGE", help="run the suites of the stages on this importable package alone")
+    group.addoption("--stage", type=int, metavar="N", help="run the suites of stages 1 to N only")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With --impl, only the suites of the stages are about the package that is named."""
+    if not config.getoption("impl") or collection_path.is_dir():
+        return None
+    return None if collection_path.match("tests/stages/test_stage*.py") else True

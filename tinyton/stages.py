@@ -227,11 +227,19 @@ def _without(text: str, hidden: set[str], path: str) -> str:
 def _exports(text: str, paths: Collection[str]) -> str:
     """``__init__.py`` without the imports of files that the snapshot has not."""
     lines = text.split("\n")
+
+    def there(module: str) -> bool:
+        place = module.replace(".", "/")
+        return f"{place}.py" in paths or f"{place}/__init__.py" in paths
+
     for node in reversed(ast.parse(text).body):
-        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
-            place = node.module.replace(".", "/")
-            if not {f"{place}.py", f"{place}/__init__.py"} & set(paths):
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            kept = [n for n in node.names if there(node.module or n.name)]
+            if not kept:
                 lines = _cut(lines, *span(node, lines))
+            elif len(kept) < len(node.names):
+                start, stop = span(node, lines)
+                lines[start:stop] = [ast.unparse(ast.ImportFrom(node.module, kept, 1))]
     return "\n".join(lines)
 
 

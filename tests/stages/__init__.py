@@ -1,0 +1,1 @@
+"""A suite a stage: what holds from that stage on."""
