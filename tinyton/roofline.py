@@ -56,8 +56,10 @@ class Roofline:
             intensities = [i for i, _ in points.values()] + [self.ridge]
             x = np.geomspace(min(intensities) / 8, max(intensities) * 8, 200)
             axes.plot(x, np.minimum(x * self.memory_gb_s, self.compute_gflop_s), color=GREY)
-            axes.annotate(f"{_number(self.memory_gb_s)} GB/s", (x[20], x[20] * self.memory_gb_s), (0, 6), **_beside)
-            axes.annotate(f"{_number(self.compute_gflop_s)} GFLOP/s", (x[-60], self.compute_gflop_s), (0, 6), **_beside)
+            axes.annotate(
+                f"{number(self.memory_gb_s)} GB/s", (x[40], x[40] * self.memory_gb_s), (-6, 4), ha="right", **_beside
+            )
+            axes.annotate(f"{number(self.compute_gflop_s)} GFLOP/s", (x[-60], self.compute_gflop_s), (0, 6), **_beside)
             for name, (intensity, rate) in points.items():
                 axes.plot([intensity], [rate], "o")
                 axes.annotate(name, (intensity, rate), (6, -10), **_beside)
@@ -67,16 +69,17 @@ class Roofline:
         lines = [repr(self)]
         for name, (intensity, rate) in points.items():
             share = rate / min(intensity * self.memory_gb_s, self.compute_gflop_s)
-            lines.append(f"{name}: {intensity:.3g} operations a byte, {_number(rate)} GFLOP/s, {share:.0%} of the roof")
+            lines.append(f"{name}: {intensity:.3g} operations a byte, {number(rate)} GFLOP/s, {share:.0%} of the roof")
         text = "\n".join(lines)
         return Picture(text, "Roofline, log-log. " + text.replace("\n", "; "), draw)
 
     def __repr__(self) -> str:
-        memory, compute = _number(self.memory_gb_s), _number(self.compute_gflop_s)
+        memory, compute = number(self.memory_gb_s), number(self.compute_gflop_s)
         return f"memory {memory} GB/s, compute {compute} GFLOP/s, ridge at {self.ridge:.1f} operations a byte"
 
 
-def _number(x: float) -> str:
+def number(x: float) -> str:
+    """Three digits, without powers of ten."""
     return f"{x:,.0f}" if x >= 100 else f"{x:.3g}"
 
 

@@ -39,8 +39,8 @@ def sweep(
     compiled kernel and ``grid(**point)`` the grid, for their columns. ``bytes`` and ``flops``, what one call moves and
     computes, are numbers or functions of the point. ``warmup``, ``repeats`` and ``flush`` are those of `tt.bench`.
 
-    The table has a row a point: its values, ``time_us`` (median), ``spread`` (20th to 80th percentile, as a share of the
-    median), ``GB/s`` and ``TFLOP/s`` where they are known, ``% of roof`` (of the least time that the measured roofs
+    The table has a row a point: its values, ``time_us`` (median), ``spread`` (20th to 80th percentile, as a share of
+    the median), ``GB/s`` and ``TFLOP/s`` where they are known, ``% of roof`` (of the least time that the measured roofs
     allow), ``threads`` and ``grid``. ``table.attrs["stamp"]`` says on what it was measured. `tt.viz.plot` draws it,
     `tt.save_table` keeps it.
 
