@@ -18,8 +18,11 @@ from .. import cache
 from ..codegen.dialect import OPENCL
 from ..dtypes import DType, from_numpy
 from ..errors import BackendError, LaunchError
+
+# >>> stage 3
 from ..passes.threads import choose_threads
 
+# <<<
 _forked = threading.Event()  # set in a process whose parent had started the driver, whose threads it lacks
 
 
@@ -221,9 +224,11 @@ class Executor:
     def read(self, handle: Any, out: np.ndarray) -> None:
         self.cl.enqueue_copy(self.queue, out, handle)
 
+    # >>> stage 3
     def default_threads(self, kernel: Any) -> int:
         """On a CPU one thread walks a whole tile, in loops that the C compiler vectorises."""
         return 1 if self.on_cpu else choose_threads(kernel)
 
+    # <<<
     def synchronize(self) -> None:
         self.queue.finish()

@@ -57,9 +57,10 @@ def as_grid(grid: Any, meta: dict[str, object], limits: dict[str, int]) -> tuple
     constexpr values by name."""
     grid = grid(meta) if callable(grid) else grid
     axes = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
-    for axis, n in zip("xyz", axes, strict=False):
-        if not hasattr(n, "__index__") or not 0 <= n <= limits[axis]:
-            raise LaunchError(f"axis {axis} of the grid is {n!r}; it must be an int from 0 to {limits[axis]}")
+    for axis, n in enumerate(axes):
+        limit = limits["xyz"[axis]]
+        if not hasattr(n, "__index__") or not 0 <= n <= limit:
+            raise LaunchError(f"axis {axis} of the grid is {n!r}; it must be an int from 0 to {limit}")
     return (*(int(n) for n in axes), 1, 1)[:3]  # type: ignore[return-value]
 
 
