@@ -406,6 +406,24 @@ class Emitter(Writer):
     def _escapes(self, v: Value, inside: set[Op]) -> bool:
         return self.count.get(v, 0) > sum(op.operands.count(v) for op in inside)
 
+    def by_vectors(self, op: Op, layout: Layout, width: int, body: Callable[[bool], None]) -> None:
+        """``body(whole)`` writes a loop of vector accesses. If a thread has several, and one test tells that none of its
+        elements is masked off, a loop without tests comes first."""
+        mask = mask_of(op)
+        if mask not in self.plan.monotone or layout.registers <= width:
+            return body(False)
+        s = Scope(self, layout, 1, last=True)
+        test = s.condition(op)
+        self.comment([op])
+        self.lines += [("    " * self.depth + text, at) for text, at in s.before]
+        self.line(f"if ({test}) {{")
+        self.depth += 1
+        body(True)
+        self.reopen("} else {")
+        body(False)
+        self.shut()
+        return None
+
     # -- masks -----------------------------------------------------------------------------------------------------
 
     def whole(self, op: Op, s: Scope, width: int) -> str:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 class Scope:
     """Inside one loop nest over the registers of ``layout``. ``shifted(k)`` is the place k registers further on;
-    ``corner``, a shape, stands for its element with the greatest coordinates instead of a register."""
+    ``corner``, a shape, stands for its element with the greatest coordinates
+    instead of a register, and ``last`` for the thread's last register."""
 
     def __init__(
         self,
@@ -25,12 +26,14 @@ class Scope:
         step: int,
         whole: bool = False,
         corner: tuple[int, ...] = (),
+        last: bool = False,
         offset: int = 0,
     ):
         self.e, self.layout, self.step, self.whole, self.offset = e, layout, step, whole, offset
-        self.corner = corner
+        self.corner, self.last = corner, last
         self.runs = layout.runs() if not corner else []
         self.loops = [r for k, r in enumerate(self.runs) if k or step < 1 << r.bits]  # one round is no loop
+        self.loops = [] if last else self.loops
         self.memo: dict[tuple[Value, Frame], str] = {}
         self.before: list[tuple[str, int]] = []
         self.after: list[tuple[str, int]] = []
@@ -55,6 +58,8 @@ class Scope:
         if self.corner:
             return str(self.corner[dim] - 1)
         parts = [times(self.variable(run), run.step) for run in self.loops if run.dim == dim]
+        if self.last and (far := sum(((1 << run.bits) - 1) * run.step for run in self.runs if run.dim == dim)):
+            parts.append(str(far))
         for run in self.layout.thread_runs():
             if run.dim == dim:
                 whole = run.low == 0 and run.bits == len(self.layout.thread)
@@ -95,7 +100,7 @@ class Scope:
 
     def shifted(self, k: int) -> Scope:
         if self.offset + k not in self.family:
-            other = Scope(self.e, self.layout, self.step, self.whole, self.corner, self.offset + k)
+            other = Scope(self.e, self.layout, self.step, self.whole, offset=self.offset + k)
             other.before, other.family, other.declared = self.before, self.family, self.declared
             self.family[self.offset + k] = other
         return self.family[self.offset + k]
@@ -115,7 +120,7 @@ class Scope:
     def _local(self, v: Value, frame: Frame, text: str, lines: list[tuple[str, int]]) -> str:
         if not v.name and self.e.count.get(v, 0) < 2:
             return text
-        name = self.e.fresh("last_" + self.e.name(v)) if self.corner else self.e.local_name(v, frame, self.offset)
+        name = self.e.fresh("last_" + self.e.name(v)) if self.corner or self.last else self.e.local_name(v, frame, self.offset)
         self.declared.add(name)
         op = self.e.made[v]
         const = "" if v.type.pointer else "const "

@@ -21,6 +21,7 @@ RESERVED = set(
     exp exp2 log sqrt rsqrt floor ceil tanh fma fmax fmin fmod fabs copysign""".split()
 )
 STATIC_SHARED = 48 * 1024  # CUDA gives more only at launch
+FRESH_SHARED = 8 * 1024  # as much may be taken without reuse: little enough not to cost occupancy
 
 
 class Writer:
@@ -134,10 +135,15 @@ class Writer:
         return f"{place} = {self.bits_text(value, dtype)};"
 
     def shared(self, dtype: DType, elements: int) -> str:
-        """Shared memory for ``elements`` of ``dtype``; every use takes it from the start, between barriers."""
-        self.shared_bytes = max(self.shared_bytes, elements * max(1, dtype.register.itemsize))
+        """Shared memory for ``elements`` of ``dtype`` that nobody reads any more: a fresh piece, or, inside of blocks and
+        when there is much already, the start of it all, behind a barrier."""
+        size, first = elements * max(1, dtype.register.itemsize), -(-self.shared_bytes // 16) * 16
+        if self.depth > 1 or first + size > FRESH_SHARED:
+            first = 0
+            self.barrier()  # the last readers may still be at it, in the last round of a loop too
+        self.shared_bytes = max(self.shared_bytes, first + size)
         space = {"cuda": "", "opencl": "__local "}[self.dialect.name]
-        return f"(({space}{self.c(dtype)}*)shared_memory)"
+        return f"(({space}{self.c(dtype)}*){f'(shared_memory + {first})' if first else 'shared_memory'})"
 
     def barrier(self) -> None:
         if self.threads > 1:

@@ -19,7 +19,6 @@ def _emit_convert(e, op):
     for n in source.shape[:-1]:
         size *= n
     memory = e.shared(dtype, size)
-    e.barrier()
     with e.once_per_element(source), e.loop(source, [op]) as s:
         s.line(f"{memory}[{s.position((*source.shape[:-1], pitch))}] = {s.get(x)};")
     e.barrier()

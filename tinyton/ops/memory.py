@@ -48,8 +48,13 @@ def _emit_load(e, op):
 
 # >>> stage 3
 def _load_vectors(e, op, width: int) -> None:
+    layout = e.layout_of(op.result)
+    e.by_vectors(op, layout, width, lambda whole: _load_loop(e, op, layout, width, whole))
+
+
+def _load_loop(e, op, layout, width: int, whole: bool) -> None:
     dtype = op.result.type.dtype
-    with e.loop(e.layout_of(op.result), [op], step=width) as s:
+    with e.loop(layout, [op], step=width, whole=whole) as s:
         pointer, cell = s.get(op.operands[0]), e.cell(op.result, s)
         whole = e.whole(op, s, width)
         if whole:
@@ -114,9 +119,13 @@ def _emit_store(e, op):
 
 # >>> stage 3
 def _store_vectors(e, op, layout, width: int) -> None:
+    e.by_vectors(op, layout, width, lambda whole: _store_loop(e, op, layout, width, whole))
+
+
+def _store_loop(e, op, layout, width: int, whole: bool) -> None:
     ptr, value = op.operands[:2]
     dtype = ptr.type.dtype
-    with e.loop(layout, [op], step=width) as s:
+    with e.loop(layout, [op], step=width, whole=whole) as s:
         values = [s.shifted(k).get(value) for k in range(width)]
         whole = e.whole(op, s, width)
         if whole:

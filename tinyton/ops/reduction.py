@@ -84,7 +84,6 @@ def _across_warps(e, op, rest, warps, lanes) -> None:
     memory = e.shared(dtype, size << len(warps))
     slot = e.bits_of_thread(warps, size)
     first = sum(1 << i for i in lanes)
-    e.barrier()
     spare = first | (rest.copies & ~sum(1 << i for i in warps))
     with e.guard(f"(thread & {spare}) == 0" if spare else ""):
         with e.loop(rest, [op]) as s:
