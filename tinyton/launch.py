@@ -95,13 +95,13 @@ class LaunchConfig:
         """Threads from the binary, and as many programs as there are threads' worths in ``n_elements``: right only if
         a program handles one element a thread. A kernel whose tile is bigger gets too many programs, one whose tile is
         smaller too few."""
-        return cls(-(-n_elements // prod(compiled.reqntid)), compiled.reqntid)
+        return cls(_cdiv(n_elements, prod(compiled.reqntid)), compiled.reqntid)
 
     @classmethod
     def explicit(cls, n_elements: int, block_size: int, *, check: bool = True) -> LaunchConfig:
         """``block_size`` threads and elements a program, both from you. Refused at launch unless that is the thread
         count in the binary; ``check=False`` leaves the refusal to the driver."""
-        return cls(-(-n_elements // block_size), block_size, check=check)
+        return cls(_cdiv(n_elements, block_size), block_size, check=check)
 
     def threads_for(self, compiled: Any) -> int:
         """The thread count to launch with, checked against the binary."""
@@ -112,3 +112,10 @@ class LaunchConfig:
                 f"{block}; take the threads from the binary: LaunchConfig.with_grid(grid, compiled)"
             )
         return prod(block)
+
+
+def _cdiv(n_elements: int, block_size: int) -> int:
+    for word, n, least in (("n_elements", n_elements, 0), ("block_size", block_size, 1)):
+        if isinstance(n, bool) or not hasattr(n, "__index__") or n < least:
+            raise LaunchError(f"{word} must be an int from {least} on, not {n!r}")
+    return -(-n_elements // block_size)
