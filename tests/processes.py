@@ -26,13 +26,13 @@ def put(out, n, value, BLOCK: tt.constexpr):
 
 def python(folder, script, *, timeout=60, prelude=PRELUDE, check=True, **environ):
     """The finished process (``.stdout``, ``.stderr``, ``.returncode``) of a script; a variable of None is unset.
-    Its caches of kernels, PoCL's own among them, are in ``folder``. Fails after ``timeout`` seconds."""
+    Its cache of kernels is in ``folder``. Fails after ``timeout`` seconds."""
     file = folder / "script.py"
     file.write_text(prelude + dedent(script), encoding="utf-8")
-    pocl = folder / "pocl"
-    pocl.mkdir(exist_ok=True)
     variables = dict(os.environ)
-    variables |= {"PYTHONPATH": str(ROOT), "TINYTON_CACHE_DIR": str(folder / "cache"), "POCL_CACHE_DIR": str(pocl)}
+    variables |= {"PYTHONPATH": str(ROOT), "TINYTON_CACHE_DIR": str(folder / "cache")}
+    if environ.get("TINYTON_BACKEND") == "opencl":
+        variables["TINYTON_BUILD_OPTIONS"] = "-cl-opt-disable"
     variables |= environ
     done = subprocess.run(
         [sys.executable, str(file)],
