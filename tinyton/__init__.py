@@ -16,6 +16,7 @@ from __future__ import annotations
 __version__ = "0.1.0"
 
 from . import arrays, viz
+from .aot import compile
 from .arrays import DeviceArray, empty, synchronize, to_device
 from .bench import Timing, bench
 from .count import Count, count

@@ -12,6 +12,7 @@ from .arrays import DeviceArray, HostArrays, check_host, memory
 from .codegen.lower import Lowered
 from .dtypes import from_numpy
 from .errors import KernelTypeError, LaunchError, TinytonError
+from .frontend import Source
 from .launch import LaunchConfig, as_grid
 from .specialize import BOOL, FLOAT, Arg, Specialization, integer
 
@@ -21,8 +22,9 @@ POINTERS = {(d, aligned): Arg("pointer", d, aligned) for d in dtypes.ALL for ali
 class CompiledKernel:
     """One compiled variant of a kernel: what was generated, and what it costs. Made by ``kernel.compile(...)``."""
 
-    def __init__(self, name: str, spec: Specialization, low: Lowered, executor: Any):
-        self.name, self.specialization, self.low, self.executor = name, spec, low, executor
+    def __init__(self, python: Source, spec: Specialization, low: Lowered, executor: Any):
+        self.name, self.python = python.name, python
+        self.specialization, self.low, self.executor = spec, low, executor
         self.loaded = executor.build(low)
         self.stored = low.stored
         self.launch_threads = low.threads

@@ -169,7 +169,7 @@ class JITFunction:
         used = tuple(k for k, name in enumerate(self.runtime) if name in low.divisors_used)
         key = (base, tuple(args[k].divisible for k in used))
         if key not in self._cache:
-            self._cache[key] = CompiledKernel(self.source.name, spec, low, executor)
+            self._cache[key] = CompiledKernel(self.source, spec, low, executor)
             self._used[base] = used
         return self._cache[key]
 

@@ -1,0 +1,163 @@
+"""``tt.compile``: a kernel built for a card that need not be here. It takes nvcc: no GPU, no driver, no PyCUDA."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from .backends import nvcc
+from .backends.cuda import FLAGS
+from .cache import build_options
+from .codegen.dialect import CUDA
+from .codegen.lower import Lowered, front, lower
+from .errors import KernelValueError, LaunchError
+from .frontend import Source
+from .frontend.tracer import plain
+from .jit import OPTIONS, JITFunction
+from .launch import check_options
+from .occupancy import Occupancy, limits, occupancy
+from .passes.threads import choose_threads
+from .specialize import Specialization, parse
+
+
+class BuiltKernel:
+    """A kernel built ahead of time: its texts, its binary, and what it costs. Made by `compile`."""
+
+    def __init__(
+        self, python: Source, spec: Specialization, low: Lowered, target: str, ptx: bytes, sm_count: int | None
+    ):
+        self.name, self.python, self.specialization, self.low = python.name, python, spec, low
+        self.target, self.sm_count, self._ptx = target, sm_count, ptx
+        self.cubin, self._told = nvcc.to_cubin(ptx, target)
+
+    @property
+    def source(self) -> str:
+        """The generated CUDA C++."""
+        return self.low.source
+
+    @property
+    def ir(self) -> Any:
+        """The tile IR, after all passes."""
+        return self.low.ir
+
+    @property
+    def ptx(self) -> str:
+        return self._ptx.decode()
+
+    @cached_property
+    def sass(self) -> str:
+        """The machine code as text. BackendError if the toolkit's nvdisasm is not there."""
+        return nvcc.to_sass(self.cubin)
+
+    @property
+    def threads(self) -> int:
+        """Threads a program."""
+        return self.low.threads
+
+    @property
+    def reqntid(self) -> tuple[int, int, int]:
+        """The block that the PTX demands, read back out of it."""
+        return nvcc.required_threads(self._ptx)
+
+    def _number(self, pattern: str) -> int:
+        found = re.search(pattern, self._told)
+        return int(found[1]) if found else 0
+
+    @property
+    def registers(self) -> int:
+        """Registers a thread."""
+        return self._number(r"Used (\d+) registers")
+
+    @property
+    def spills(self) -> int:
+        """Bytes of local memory a thread, where registers were not enough."""
+        return self._number(r"(\d+) bytes stack frame")
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory a program."""
+        return self._number(r"(\d+) bytes smem") + self.low.dynamic_shared
+
+    @property
+    def constants(self) -> dict[str, object]:
+        """The constexpr values that are baked in."""
+        return dict(self.specialization.constants)
+
+    def occupancy(self) -> Occupancy:
+        """How many programs a multiprocessor of the target holds at once, and what limits it."""
+        capability = _capability(self.target)
+        return occupancy(self.threads, self.registers, self.shared_bytes, limits(capability), capability)
+
+    @property
+    def programs_at_once(self) -> int:
+        """Programs that the whole card holds at once, if ``sm_count`` was given."""
+        if self.sm_count is None:
+            raise LaunchError("programs_at_once needs the card's number of multiprocessors: compile(..., sm_count=132)")
+        return self.sm_count * self.occupancy().programs_per_sm
+
+    def explain(self) -> Any:
+        """Every stage of this kernel's way, printed: source, IR, layouts, C, PTX."""
+        from .explain import explain
+
+        return explain(self)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}({self.specialization}), {self.threads} threads, built for {self.target}>"
+
+
+def compile(  # noqa: A001  (tt.compile)
+    kernel: JITFunction,
+    signature: Mapping[str, str] | Sequence[str],
+    *,
+    target: str = "sm_90",
+    sm_count: int | None = None,
+    ptx_version: str | None = None,
+    **meta: Any,
+) -> BuiltKernel:
+    """Builds ``kernel`` for the card ``target``.
+
+    ``signature`` says the type of each run-time parameter, by name or in order: ``"*float32:16"`` is a pointer aligned
+    to 16 bytes, ``"int32"``, ``"int32:16"`` (divisible by 16), ``"float32"``. ``meta`` holds the constexpr values, and
+    ``num_warps`` or ``num_threads``. ``ptx_version`` ("8.0") lowers the version in the PTX, for drivers older than the
+    toolkit; the assembler says if the code needs a newer one. ``sm_count`` is the card's number of multiprocessors, for
+    ``programs_at_once``. ``BackendError`` if nvcc is missing or refuses.
+
+    >>> import tinyton as tt
+    >>> @tt.jit
+    ... def double(x, n, BLOCK: tt.constexpr):
+    ...     i = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
+    ...     tt.store(x + i, 2 * tt.load(x + i, mask=i < n), mask=i < n)
+    >>> from tinyton.backends import nvcc
+    >>> if nvcc.find("nvcc"):
+    ...     built = tt.compile(double, {"x": "*float32:16", "n": "int32"}, target="sm_80", BLOCK=1024)
+    ...     assert built.reqntid == (128, 1, 1)
+    """
+    if not isinstance(kernel, JITFunction):
+        raise LaunchError(f"expected a kernel (a function under @tt.jit), not {kernel!r}")
+    _capability(target)
+    options = {k: meta.pop(k, None) for k in OPTIONS}
+    if not isinstance(signature, Mapping):
+        signature = dict(zip(kernel.runtime, signature, strict=False))
+    bound = kernel._bind((), {**signature, **meta})
+    constants = {n: plain(bound[n], n) for n in kernel.names if n not in kernel.runtime}
+    args = parse({n: bound[n] for n in kernel.runtime})
+    spec = Specialization(tuple(args.items()), tuple(constants.items()))
+    ir = front(kernel.source, spec)
+    threads = check_options(options, 1024) or choose_threads(ir)
+    low = lower(ir, spec, threads, CUDA, lambda n: f"__launch_bounds__({n})")
+    ptx = nvcc.exact_threads(nvcc.to_ptx(low.located, target, [*FLAGS, *build_options()]))
+    if ptx_version is not None:
+        if not re.fullmatch(r"\d+\.\d+", str(ptx_version)):
+            raise KernelValueError(f'ptx_version is a text like "8.0", not {ptx_version!r}')
+        ptx = re.sub(rb"(?m)^\.version .*$", f".version {ptx_version}".encode(), ptx)
+    return BuiltKernel(kernel.source, spec, low, target, ptx, sm_count)
+
+
+def _capability(target: str) -> tuple[int, int]:
+    """``sm_90`` and ``sm_90a`` are (9, 0)."""
+    found = re.fullmatch(r"sm_(\d+)(\d)[af]?", target)
+    if not found:
+        raise KernelValueError(f"target is a card's architecture like sm_90, not {target!r}")
+    return int(found[1]), int(found[2])

@@ -1,0 +1,75 @@
+"""The CUDA toolkit's programs, which need no GPU: nvcc makes PTX, ptxas machine code, nvdisasm text of it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from shutil import which
+
+from ..errors import BackendError
+
+MISSING = 'is not installed: it comes with the CUDA toolkit, and pip install "tinyton[nvcc]" brings it without a GPU'
+
+
+@cache
+def find(program: str) -> str | None:
+    """The path of a program of the toolkit: on PATH, else among the toolkit's packages from PyPI."""
+    if found := which(program):
+        return found
+    try:
+        import nvidia
+    except ImportError:
+        return None
+    places = sorted((p for root in nvidia.__path__ for p in Path(root).glob(f"cu*/bin/{program}")), reverse=True)
+    return str(places[0]) if places else None
+
+
+def run(program: str, *arguments: str) -> str:
+    """Runs a program of the toolkit and returns what it prints; BackendError holds what it says is wrong."""
+    path = find(program)
+    if path is None:
+        raise BackendError(f"{program} {MISSING}")
+    done = subprocess.run([path, *arguments], capture_output=True, text=True)
+    if done.returncode:
+        raise BackendError(f"{program} failed:\n{(done.stderr or done.stdout).strip()}")
+    return done.stdout + done.stderr
+
+
+def to_ptx(source: str, arch: str, options: list[str]) -> bytes:
+    """PTX of CUDA C++."""
+    with tempfile.TemporaryDirectory() as folder:
+        text, ptx = Path(folder) / "kernel.cu", Path(folder) / "kernel.ptx"
+        text.write_text(source, encoding="utf-8")
+        run("nvcc", *options, "-ptx", f"-arch={arch}", "-o", str(ptx), str(text))
+        return ptx.read_bytes()
+
+
+def to_cubin(ptx: bytes, arch: str) -> tuple[bytes, str]:
+    """Machine code of PTX, and what the assembler says of its costs."""
+    with tempfile.TemporaryDirectory() as folder:
+        text, cubin = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
+        text.write_bytes(ptx)
+        told = run("ptxas", "-v", f"-arch={arch}", "-o", str(cubin), str(text))
+        return cubin.read_bytes(), told
+
+
+def to_sass(cubin: bytes) -> str:
+    """Machine code as text."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(cubin)
+        return run("nvdisasm", "-c", str(path))
+
+
+def exact_threads(ptx: bytes) -> bytes:
+    """PTX whose maximum of threads is a requirement: the driver refuses a launch with any other number."""
+    return re.sub(rb"\.maxntid ([0-9, ]+)", rb".reqntid \1", ptx)
+
+
+def required_threads(ptx: bytes) -> tuple[int, int, int]:
+    """The block that PTX demands."""
+    found = re.search(rb"\.reqntid (\d+)(?:, (\d+))?(?:, (\d+))?", ptx)
+    return tuple(int(n or 1) for n in found.groups()) if found else (0, 0, 0)  # type: ignore[return-value]

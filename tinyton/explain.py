@@ -1,0 +1,64 @@
+"""``compiled.explain()``: everything that a kernel is on its way from Python to the device, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation:
+    """The texts of one compiled kernel: ``source`` (its Python), ``ir``, ``layouts``, ``c`` and, where there is a CUDA
+    toolkit, ``ptx`` (else empty). ``str()`` is all of it."""
+
+    title: str
+    source: str
+    ir: str
+    layouts: str
+    c: str
+    ptx: str
+
+    def __str__(self) -> str:
+        parts = [("Python", self.source), ("IR", self.ir), ("layouts", self.layouts), ("C", self.c), ("PTX", self.ptx)]
+        return "\n\n".join([self.title] + [f"--- {name} ---\n{text.rstrip()}" for name, text in parts if text])
+
+    def __repr__(self) -> str:
+        return f"<explanation of {self.title}: .source .ir .layouts .c .ptx>"
+
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
+        return {}  # it has been printed
+
+
+def explain(compiled: Any) -> Explanation:
+    """Prints all that a compiled kernel is made of, and returns it part by part."""
+    found = Explanation(
+        repr(compiled).strip("<>"),
+        "\n".join(compiled.python.lines),
+        str(compiled.ir),
+        layouts(compiled.low),
+        compiled.source,
+        _ptx(compiled),
+    )
+    print(found)
+    return found
+
+
+def layouts(low: Any) -> str:
+    """The layouts that tiles of a kernel have, each with the tiles that have it; then how wide its accesses are."""
+    tiles: dict[Any, list[str]] = {}
+    widths = []
+    for op in low.ir.ops():
+        placed = [(v, low.plan.layouts[v]) for v in op.results if v in low.plan.layouts]
+        if not placed and op in low.plan.anchors:
+            placed = [(None, low.plan.anchors[op])]
+        for v, layout in placed:
+            tiles.setdefault(layout, []).append((v and v.name) or op.name)
+        if (width := low.plan.vectors.get(op, 1)) > 1:
+            widths.append(f"{op.name} in line {op.loc.line}: {width} elements at once")
+    lines = [f"{layout}: {', '.join(dict.fromkeys(names))}" for layout, names in tiles.items()]
+    return "\n".join(lines + widths) or "no tile is kept in registers"
+
+
+def _ptx(compiled: Any) -> str:
+    executor = getattr(compiled, "executor", None)
+    return compiled.ptx if executor is None or executor.name == "cuda" else ""
