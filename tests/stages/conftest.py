@@ -15,7 +15,9 @@ USABLE = [name for name, why in backends.available().items() if why is None]
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "snapshots(*numbers): what a later stage replaces, tested in these snapshots only")
+    config.addinivalue_line(
+        "markers", "snapshots(*numbers): what a later stage replaces, tested in these snapshots only"
+    )
 
 
 def pytest_generate_tests(metafunc):

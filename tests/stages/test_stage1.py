@@ -177,7 +177,9 @@ def test_every_element_has_a_thread(tt, add):
         tt.store(x + tt.arange(0, 8), tt.load(x + tt.arange(0, 8)))
         tt.store(x + tt.arange(0, 16), 0)
 
-    with pytest.raises(tt.KernelTypeError, match=r"one thread an element, so all its tiles have one extent, not \[8, 16\]"):
+    with pytest.raises(
+        tt.KernelTypeError, match=r"one thread an element, so all its tiles have one extent, not \[8, 16\]"
+    ):
         two[1](x)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import backends
+from ._later import LATER
 from .arrays import DeviceArray, to_device
 from .codegen.emitter import Emitter
 from .dtypes import bool_, float64, from_numpy, int32, int64
@@ -30,6 +31,11 @@ class CompiledKernel:
             )
         self.source = emitter.source()
         self.loaded = executor.build(emitter.symbol, self.source)
+
+    def __getattr__(self, name: str) -> object:
+        if name in LATER:
+            raise AttributeError(f"{name} is not in this stage: it arrives in {LATER[name]}")
+        raise AttributeError(f"a compiled kernel has no {name}")
 
 
 def describe(name: str, x: Any) -> tuple[Type, Any]:

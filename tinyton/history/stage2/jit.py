@@ -36,6 +36,11 @@ class CompiledKernel:
         """The PTX (cuda)."""
         return self.executor.ptx(self)
 
+    def __getattr__(self, name: str) -> object:
+        if name in LATER:
+            raise AttributeError(f"{name} is not in this stage: it arrives in {LATER[name]}")
+        raise AttributeError(f"a compiled kernel has no {name}")
+
 
 def describe(name: str, x: Any, executor: Any) -> tuple[Arg, Any]:
     """What the compiler needs to know about an argument, and what the executor needs to pass it."""

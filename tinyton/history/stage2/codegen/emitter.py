@@ -31,6 +31,7 @@ class Emitter(Writer):
 
     def __init__(self, kernel: Kernel, dialect: Dialect):
         super().__init__(kernel, extent(kernel), dialect)
+        self.thread = "thread" if self.threads > 1 else "0"
 
     def fits(self, v: Value) -> bool:
         """True for index arithmetic, which is taken not to wrap around."""
@@ -97,7 +98,7 @@ class Emitter(Writer):
             if entry.kind == "statement":
                 entry.emit(self, op)
             elif entry.kind != "view":
-                indices = ["thread"] * len(op.result.type.shape)
+                indices = [self.thread] * len(op.result.type.shape)
                 args = indices if entry.kind == "index" else [parenthesised(self.get(v)) for v in op.operands]
                 self.define(op.result, self.expression(op, args))
 

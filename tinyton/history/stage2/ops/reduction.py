@@ -28,9 +28,12 @@ def _reduce(run, op, x):
 
 
 def _emit_reduce(e, op):
-    """Any number of threads will do: with 27, first 16 to 26 go to 0 to 10, then 8 to 15 to 0 to 7, and so on."""
+    """Any number of threads will do: with 27, those from 16 on go to 0 to 10, then 8 to 15 to 0 to 7, and so on."""
     (x,) = op.operands
     how, dtype, half = op.attrs["combine"], op.result.type.dtype, 1
+    if e.threads == 1:
+        e.declare(op.result, e.get(x))
+        return
     while half * 2 < e.threads:
         half *= 2
     memory = e.shared(dtype, e.threads)
@@ -38,11 +41,11 @@ def _emit_reduce(e, op):
     e.barrier()
     e.line(f"{mine} = {e.get(x)};")
     e.barrier()
-    if e.threads > 1:
-        e.line(f"for (int step = {half}; step > 0; step >>= 1) {{")
-        e.line(f"    if (thread < step && thread + step < {e.threads}) {mine} = {combine(e, how, dtype, mine, other)};")
-        e.line(f"    {e.dialect.barrier}")
-        e.line("}")
+    e.line(f"for (int step = {half}; step > 0; step >>= 1) {{")
+    e.line(f"    if (thread < step && thread + step < {e.threads})")
+    e.line(f"        {mine} = {combine(e, how, dtype, mine, other)};")
+    e.line(f"    {e.dialect.barrier}")
+    e.line("}")
     e.declare(op.result, f"{memory}[0]")
 
 
