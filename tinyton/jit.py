@@ -200,12 +200,14 @@ def build_checked(kernel: Any, spec: Specialization, threads: int, executor: Any
     shared = low.shared_bytes if threads > 1 else 0
     if shared > executor.limits["shared"]:
         raise LaunchError(
-            f"{low.name} needs {shared} bytes of shared memory a program; this device has {executor.limits['shared']}. Use a smaller tile"
+            f"{low.name} needs {shared} bytes of shared memory a program; this device has "
+            f"{executor.limits['shared']}. Use a smaller tile"
         )
     private = low.private_bytes * (threads if getattr(executor, "on_cpu", False) else 1)
     if private > executor.limits["private"]:
+        where = "a program" if private > low.private_bytes else "one thread"
         raise LaunchError(
-            f"{low.name} keeps {private} bytes of tiles in {'a program' if private > low.private_bytes else 'one thread'}; "
+            f"{low.name} keeps {private} bytes of tiles in {where}; "
             f"this device allows {executor.limits['private']}. Use a smaller tile"
         )
     return low

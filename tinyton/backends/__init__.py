@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -13,6 +14,7 @@ from typing import Any
 from ..errors import BackendError
 
 ORDER = ("cuda", "opencl", "interpreter")
+_lock = threading.RLock()  # one executor a process, whichever threads ask first
 
 
 @cache
@@ -39,7 +41,8 @@ def get(name: str) -> Any:
 def current() -> Any:
     """The executor in use: the one that TINYTON_BACKEND names, else the first usable of cuda, opencl, interpreter."""
     chosen = os.environ.get("TINYTON_BACKEND", "").strip().lower()
-    return get(chosen) if chosen else _default()
+    with _lock:
+        return get(chosen) if chosen else _default()
 
 
 @contextmanager

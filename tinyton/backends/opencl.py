@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -55,6 +56,12 @@ def unusable() -> str | None:
     if not any(p.get_devices() for p in platforms):
         return 'no OpenCL driver is installed; pip install "tinyton[opencl]" brings one for the CPU on x86-64 Linux'
     return None
+
+
+def _log(error: Exception) -> str:
+    """What the driver's compiler said, in at most 20 lines, without the paths of this machine."""
+    text = re.sub(r"(?s)^.*?Build on <.*?>:\n+|\n\(options:.*", "", str(error))
+    return "\n".join(re.sub(r"/\S*/", "", text).strip().splitlines()[:20])
 
 
 class Executor:
@@ -142,7 +149,7 @@ class Executor:
                     program = cl.Program(self.context, low.located).build(options, cache_dir=False)
                     entry.write(program.get_info(cl.program_info.BINARIES)[0])
             except cl.Error as error:
-                raise BackendError(f"the OpenCL compiler refused kernel {low.name}:\n{error}") from None
+                raise BackendError(f"the OpenCL compiler refused kernel {low.name}:\n{_log(error)}") from None
             kernel = getattr(program, low.symbol)
         kinds: list[Any] = []
         for v in low.ir.params:
@@ -183,10 +190,13 @@ class Executor:
             raise LaunchError(f"the OpenCL driver refused to launch {compiled.name}: {error}") from None
 
     def allocate(self, nbytes: int) -> Any:
+        return self._buffer(nbytes, 0, size=max(nbytes, 16))
+
+    def _buffer(self, nbytes: int, flags: int, **options: Any) -> Any:
         try:
-            return self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, max(nbytes, 16))
-        except self.cl.Error as error:
-            raise BackendError(f"{nbytes} bytes cannot be allocated on the OpenCL device: {error}") from None
+            return self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE | flags, **options)
+        except (self.cl.Error, TypeError):  # TypeError: a size that does not fit 64 bits
+            raise BackendError(f"{nbytes} bytes cannot be allocated on the OpenCL device") from None
 
     def foreign(self, name: str, x: Any) -> tuple[DType, bool, tuple] | None:
         """Arrays of PyOpenCL in this context: any strides, no copy, ordered with their queue by their events."""
@@ -209,8 +219,7 @@ class Executor:
 
     def borrow(self, span: np.ndarray) -> Any:
         """Host memory as the device sees it: on a CPU, the same memory."""
-        flags = self.cl.mem_flags
-        return self.cl.Buffer(self.context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=span)
+        return self._buffer(span.nbytes, self.cl.mem_flags.USE_HOST_PTR, hostbuf=span)
 
     def give_back(self, handle: Any, span: np.ndarray) -> None:
         """Makes what the device wrote visible in host memory."""
