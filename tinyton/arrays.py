@@ -160,7 +160,10 @@ def check_host(name: str, a: np.ndarray) -> DType:
         raise KernelTypeError(
             f"argument {name} has byte order {a.dtype.byteorder}; convert it with .astype({a.dtype.newbyteorder('=')})"
         )
-    element = from_numpy(a.dtype)
+    try:
+        element = from_numpy(a.dtype)
+    except KernelTypeError as error:
+        raise KernelTypeError(f"argument {name} has {error.message}") from None
     if any(s % element.itemsize for s in a.strides) or a.__array_interface__["data"][0] % element.itemsize:
         raise KernelTypeError(
             f"argument {name} has strides {a.strides}, not multiples of its elements' {element.itemsize} bytes; copy it first"

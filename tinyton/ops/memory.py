@@ -1,9 +1,10 @@
-"""Loads and stores through tiles of pointers, 16 bytes at a time where neighbouring registers are neighbours in memory."""
+"""Loads and stores through tiles of pointers, 16 bytes at a time where neighbouring registers are neighbours in
+memory."""
 
 from __future__ import annotations
 
 from ..dtypes import bool_
-from ..errors import KernelTypeError
+from ..errors import KernelTypeError, KernelValueError
 from ..ir import Builder, Type, Value
 from . import op
 from .typing import Operand, broadcast, broadcast_shape, cast_value, describe, value_of
@@ -98,7 +99,10 @@ def load(b: Builder, ptr: Value, mask: Operand | None = None, other: Operand | N
             shape = m.type.shape
         operands.append(_fit(b, m, shape, "mask"))
     if other is not None and mask is not None:
-        operands.append(_fit(b, cast_value(b, value_of(b, other, dtype), dtype), shape, "other"))
+        if isinstance(other, float) and dtype.is_int and not other.is_integer():
+            raise KernelValueError(f"other is {other}, which elements of type {dtype} cannot hold", argument="other")
+        fill = value_of(b, int(other) if isinstance(other, float) and dtype.is_int else other, dtype)
+        operands.append(_fit(b, cast_value(b, fill, dtype), shape, "other"))
     return b.add("load", tuple(operands), Type(dtype, shape))
 
 
