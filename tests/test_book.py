@@ -13,9 +13,7 @@ from tools.notebooks import ROOT
 
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
 PAGES = [TOC["root"]] + [page["file"] for part in TOC["parts"] for page in part["chapters"]]
-ELSEWHERE = re.compile(
-    r"<(?:script|link|img|iframe|source)\b[^>]*(?:src|href)=[\"']?(?:https?:)?//[^>]*>|cdn\.|unpkg"
-)
+ELSEWHERE = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*(?:src|href)=[\"']?(?:https?:)?//[^>]*>|cdn\.|unpkg")
 SCREENS = {"wide": (1400, 900), "phone": (390, 844)}
 
 
@@ -79,9 +77,7 @@ def look(browser, url, width, height, scheme="light"):
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
     browser.get(url)
-    browser.execute_async_script(
-        "(window.MathJax?.startup?.promise ?? Promise.resolve()).then(() => arguments[0]())"
-    )
+    browser.execute_async_script("(window.MathJax?.startup?.promise ?? Promise.resolve()).then(() => arguments[0]())")
     return [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
 
 
@@ -97,10 +93,7 @@ def test_page_in_browser(site, browser, tmp_path, page, screen, scheme):
     ask = browser.execute_script
     assert ask("return document.documentElement.dataset.theme") == scheme
     assert ask("return document.documentElement.scrollWidth") <= SCREENS[screen][0], "wider than the screen"
-    assert (
-        ask("return performance.getEntriesByType('resource').map(e => e.name).filter(n => /^http/.test(n))")
-        == []
-    )
+    assert ask("return performance.getEntriesByType('resource').map(e => e.name).filter(n => /^http/.test(n))") == []
     assert ask("return [...document.images].filter(i => !i.naturalWidth || !i.alt).map(i => i.src)") == []
     assert ask("return document.querySelectorAll('span.math, div.math').length") == ask(
         "return document.querySelectorAll('mjx-container').length"
@@ -114,7 +107,5 @@ def test_search_finds_pages_without_a_server(site, browser):
 
     complaints = look(browser, f"file://{site}/search.html?q=interpreter", *SCREENS["wide"])
     found = "return [...document.querySelectorAll('#search-results li a')].map(a => a.getAttribute('href'))"
-    WebDriverWait(browser, 20).until(
-        lambda _: any("how-to-use" in link for link in browser.execute_script(found))
-    )
+    WebDriverWait(browser, 20).until(lambda _: any("how-to-use" in link for link in browser.execute_script(found)))
     assert complaints + [entry["message"] for entry in browser.get_log("browser")] == []

@@ -248,9 +248,7 @@ def test_remedies_are_lines_to_copy():
 
 
 def test_importing_the_doctor_imports_nothing_heavy():
-    code = (
-        "import sys; from tinyton import doctor; print({'pycuda', 'pyopencl', 'IPython'} & set(sys.modules))"
-    )
+    code = "import sys; from tinyton import doctor; print({'pycuda', 'pyopencl', 'IPython'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
 
 

@@ -80,9 +80,7 @@ def test_sources_are_plain(nb, code):
         assert cell.source.strip() and not ABSOLUTE.search(cell.source), cell.id
     for cell in code:
         assert not cell.source.endswith(";"), f"{cell.id}: nbval shows the output all the same"
-        assert not re.search(r"^[%!]|pip install", cell.source, re.MULTILINE), (
-            f"{cell.id}: a magic or a shell"
-        )
+        assert not re.search(r"^[%!]|pip install", cell.source, re.MULTILINE), f"{cell.id}: a magic or a shell"
 
 
 def test_outputs_are_plain(code):
@@ -92,9 +90,7 @@ def test_outputs_are_plain(code):
             assert set(output.get("data", {})) <= mimes, cell.id
         for text in words(cell):
             assert not ABSOLUTE.search(text), f"{cell.id}: a path of the machine"
-            assert not re.match(r"np\.\w+\(", text), (
-                f"{cell.id}: a NumPy scalar, spelled otherwise by version"
-            )
+            assert not re.match(r"np\.\w+\(", text), f"{cell.id}: a NumPy scalar, spelled otherwise by version"
 
 
 def test_pictures_have_words(code):
@@ -105,12 +101,7 @@ def test_pictures_have_words(code):
 
 def test_numbers_in_the_text_are_in_an_output(nb, code):
     """A figure with a unit in the prose must be some output's figure, rounded as the prose rounds it."""
-    shown = {
-        float(number)
-        for cell in code
-        for text in words(cell)
-        for number in re.findall(r"\d+(?:\.\d+)?", text)
-    }
+    shown = {float(number) for cell in code for text in words(cell) for number in re.findall(r"\d+(?:\.\d+)?", text)}
     for cell in nb.cells:
         if cell.cell_type != "markdown":
             continue
@@ -196,9 +187,7 @@ def test_normalising_removes_the_machine():
     nb.metadata["language_info"] = {"version": "3.11.7"}
     nb.cells[1].metadata["execution"] = {"iopub.status.busy": "2026-01-01"}
     nb.cells[1].outputs = [
-        nbformat.v4.new_output(
-            "stream", text="at /usr/lib/python3.12/ast.py, ~/src/tinyton/jit.py, 4 B/s a/b"
-        ),
+        nbformat.v4.new_output("stream", text="at /usr/lib/python3.12/ast.py, ~/src/tinyton/jit.py, 4 B/s a/b"),
         nbformat.v4.new_output("error", ename="E", evalue="no", traceback=["\x1b[31mE\x1b[0m: no"]),
     ]
     text = notebooks.normalised(nb)

@@ -42,7 +42,8 @@ def test_import_with_numpy_alone():
     assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
 
 
-def test_kernels_run_with_numpy_alone(tmp_path):
+def test_kernels_run_with_numpy_alone(tmp_path, monkeypatch):
+    monkeypatch.delenv("TINYTON_BACKEND", raising=False)
     script = tmp_path / "alone.py"
     script.write_text(
         ALONE

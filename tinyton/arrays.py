@@ -166,6 +166,6 @@ def check_host(name: str, a: np.ndarray) -> DType:
         raise KernelTypeError(f"argument {name} has {error.message}") from None
     if any(s % element.itemsize for s in a.strides) or a.__array_interface__["data"][0] % element.itemsize:
         raise KernelTypeError(
-            f"argument {name} has strides {a.strides}, not multiples of its elements' {element.itemsize} bytes; copy it first"
+            f"argument {name} has strides {a.strides}, not multiples of {element.itemsize} bytes; copy it first"
         )
     return element

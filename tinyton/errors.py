@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Loc:
-    """A span of the user's source: kernel name, first line, columns of the span (0-based), and the text of that line."""
+    """A span of the user's source: kernel name, first line, columns of the span (0-based), and the text of that
+    line."""
 
     kernel: str
     line: int

@@ -1,4 +1,5 @@
-"""What a kernel may say: a function a name, made from the entries in `ops/`, and the marks a user puts on parameters."""
+"""What a kernel may say: a function a name, made from the entries in `ops/`, and the marks a user puts on
+parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class constexpr:
 
 
 class LanguageFunction:
-    """A name of the kernel language, such as ``tt.load``: usable in kernels only, unless it has a meaning on the host."""
+    """A name of the kernel language, such as ``tt.load``: usable in kernels only, unless it has a meaning on the
+    host."""
 
     def __init__(self, name: str, entry: Entry):
         self.entry = entry

@@ -1,9 +1,9 @@
 """Which thread and which register hold which element of a tile.
 
-Every size is a power of two, so an element's place is a sum over bits: bit i of the register number moves the coordinate
-by ``reg[i]``, bit i of the thread number by ``thread[i]``. A thread bit whose basis is zero holds a copy. Blocked tiles,
-slices that reductions leave and broadcasts are all such maps. (The idea: *Linear Layouts*, arXiv 2505.23819.)
-"""
+Every size is a power of two, so an element's place is a sum over bits: bit i of the register number moves the
+coordinate by ``reg[i]``, bit i of the thread number by ``thread[i]``. A thread bit whose basis is zero holds a copy.
+Blocked tiles, slices that reductions leave and broadcasts are all such maps. (The idea: *Linear Layouts*, arXiv
+2505.23819.)"""
 
 from __future__ import annotations
 

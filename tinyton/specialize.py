@@ -1,4 +1,5 @@
-"""What makes two calls of a kernel two kernels: element types, widths of integers, alignment, constexpr values, globals.
+"""What makes two calls of a kernel two kernels: element types, widths of integers, alignment, constexpr values,
+globals.
 
 Values and shapes are not part of it. An argument's divisibility by 16 is, but only in a kernel whose code it changes.
 """
@@ -77,8 +78,8 @@ class Specialization:
 
 
 def parse(signature: Mapping[str, object]) -> dict[str, Arg]:
-    """A signature in words, for compiling without arguments: ``{"x": "*float32:16", "n": "int32"}``. ``:16`` says that a
-    pointer is aligned to 16 bytes, or an integer divisible by 16."""
+    """A signature in words, for compiling without arguments: ``{"x": "*float32:16", "n": "int32"}``. ``:16`` says
+    that a pointer is aligned to 16 bytes, or an integer divisible by 16."""
     from .dtypes import from_numpy
 
     out = {}

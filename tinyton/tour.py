@@ -40,10 +40,8 @@ def main() -> None:
     _say("A kernel: each program adds one tile of BLOCK elements", inspect.getsource(add.source.function))
     compiled = add.compile(*on_device, n, BLOCK=1024)
     _say("The compiler's own words for it (IR)", str(compiled.ir))
-    _say(
-        f"The C {'it would be' if slow else 'that runs'} here, {compiled.threads} thread{'s' * (compiled.threads > 1)} a program",
-        compiled.source,
-    )
+    threads = f"{compiled.threads} thread{'s' * (compiled.threads > 1)} a program"
+    _say(f"The C that {'OpenCL would run' if slow else 'runs'} here, on {threads}", compiled.source)
 
     add[cdiv(n, 1024)](*on_device, n, BLOCK=1024)
     right = np.array_equal(on_device[2].numpy(), x + y)

@@ -407,8 +407,8 @@ class Emitter(Writer):
         return self.count.get(v, 0) > sum(op.operands.count(v) for op in inside)
 
     def by_vectors(self, op: Op, layout: Layout, width: int, body: Callable[[bool], None]) -> None:
-        """``body(whole)`` writes a loop of vector accesses. If a thread has several, and one test tells that none of its
-        elements is masked off, a loop without tests comes first."""
+        """``body(whole)`` writes a loop of vector accesses. If a thread has several, and one test tells that none of
+        its elements is masked off, a loop without tests comes first."""
         mask = mask_of(op)
         if mask not in self.plan.monotone or layout.registers <= width:
             return body(False)

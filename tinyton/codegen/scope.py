@@ -120,7 +120,11 @@ class Scope:
     def _local(self, v: Value, frame: Frame, text: str, lines: list[tuple[str, int]]) -> str:
         if not v.name and self.e.count.get(v, 0) < 2:
             return text
-        name = self.e.fresh("last_" + self.e.name(v)) if self.corner or self.last else self.e.local_name(v, frame, self.offset)
+        name = (
+            self.e.fresh("last_" + self.e.name(v))
+            if self.corner or self.last
+            else self.e.local_name(v, frame, self.offset)
+        )
         self.declared.add(name)
         op = self.e.made[v]
         const = "" if v.type.pointer else "const "

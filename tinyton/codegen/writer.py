@@ -135,8 +135,8 @@ class Writer:
         return f"{place} = {self.bits_text(value, dtype)};"
 
     def shared(self, dtype: DType, elements: int) -> str:
-        """Shared memory for ``elements`` of ``dtype`` that nobody reads any more: a fresh piece, or, inside of blocks and
-        when there is much already, the start of it all, behind a barrier."""
+        """Shared memory for ``elements`` of ``dtype`` that nobody reads any more: a fresh piece, or, inside of blocks
+        and when there is much already, the start of it all, behind a barrier."""
         size, first = elements * max(1, dtype.register.itemsize), -(-self.shared_bytes // 16) * 16
         if self.depth > 1 or first + size > FRESH_SHARED:
             first = 0

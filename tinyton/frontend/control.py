@@ -65,7 +65,8 @@ def merge(t: Tracer, name: str, paths: list[tuple[object, list[Op], int]]) -> tu
         if not is_open(t, value):
             if value.type != want:  # type: ignore[union-attr]
                 return Missing(
-                    f"the type of {name} depends on the path taken: {x.type} (line {line_x}) or {y.type} (line {line_y}); "  # type: ignore[union-attr]
+                    f"the type of {name} depends on the path taken: "
+                    f"{x.type} (line {line_x}) or {y.type} (line {line_y}); "  # type: ignore[union-attr]
                     f"make them the same with .to(...) or tt.where"
                 )
             out.append(value)
@@ -265,7 +266,7 @@ def counted(t: Tracer, node: ast.For, low: object, high: object, step: object) -
     for n in fixed:
         if not same(t.env[n], before[n]):
             raise KernelTypeError(
-                f"{n} is a compile-time {type(before[n]).__name__} before the loop; a loop at run time cannot change it",
+                f"{n} is a compile-time {type(before[n]).__name__} before the loop; a loop cannot change it",
                 t.source.loc(node),
             )
     results = tuple(Value(types[n], n) for n in names)

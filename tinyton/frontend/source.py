@@ -1,4 +1,5 @@
-"""The source of a kernel, captured when it is decorated: its syntax tree, its parameters, and what it reads from outside."""
+"""The source of a kernel, captured when it is decorated: its syntax tree, its parameters, and what it reads from
+outside."""
 
 from __future__ import annotations
 
@@ -71,7 +72,7 @@ def capture(function: Callable) -> Source:
         tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
     except (OSError, TypeError, SyntaxError, IndexError):
         raise KernelSyntaxError(
-            f"the source of {name} cannot be found: a kernel is read from its text, so it lives in a file or a notebook "
+            f"the source of {name} cannot be found: a kernel is read from its text, so it lives in a file or notebook "
             f"cell, not in exec() or python -c"
         ) from None
     if isinstance(tree, ast.AsyncFunctionDef):

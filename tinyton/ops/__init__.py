@@ -1,8 +1,8 @@
 """The operations of the language, one entry each: its typing rule, what it means in NumPy, and the C that it becomes.
 
 An entry is a function under `@op(...)`: the function is the typing rule (it checks its arguments and appends to the
-builder), ``numpy=`` is the meaning, ``emit=`` the code. Every module of this folder is read when the package is imported.
-"""
+builder), ``numpy=`` is the meaning, ``emit=`` the code. Every module of this folder is read when the package is
+imported."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from pkgutil import iter_modules
 
 @dataclass(frozen=True)
 class Entry:
-    """One op. ``kind`` says how the code generator treats it: "elementwise" (``emit`` gives an expression per element),
-    "typed" (elementwise, but NumPy's side needs the op too), "index" (elementwise, made from coordinates alone), "view" (the
-    same elements looked at as another shape), "statement" (``emit`` writes statements) or "macro" (made of other ops)."""
+    """One op. ``kind`` says how the code generator treats it: "elementwise" (``emit`` gives an expression per
+    element), "typed" (elementwise, but NumPy's side needs the op too), "index" (elementwise, made from coordinates
+    alone), "view" (the same elements looked at as another shape), "statement" (``emit`` writes statements) or "macro"
+    (made of other ops)."""
 
     name: str
     rule: Callable

@@ -1,4 +1,5 @@
-"""Operators: arithmetic with NumPy's results in every corner (wrap-around, floor division, shifts), comparisons, casts."""
+"""Operators: arithmetic with NumPy's results in every corner (wrap-around, floor division, shifts), comparisons,
+casts."""
 
 from __future__ import annotations
 
@@ -311,7 +312,9 @@ def _cast(e, op, x):
         return f"{x} != 0"
     if source.is_float and target.is_int:
         low, high = target.range
-        return f"{e.helper(f'from_{source.register.short}', NARROW_FLOAT, target, S=e.c(source), low=e.dialect.literal(float(low), source.register), high=e.dialect.literal(float(high), source.register), least=e.dialect.literal(low, target), greatest=e.dialect.literal(high, target))}({x})"
+        ends = {"low": float(low), "high": float(high), "least": low, "greatest": high}
+        words = {k: e.dialect.literal(v, source.register if isinstance(v, float) else target) for k, v in ends.items()}
+        return f"{e.helper(f'from_{source.register.short}', NARROW_FLOAT, target, S=e.c(source), **words)}({x})"
     if source.register is target.register:
         return x
     return f"({e.c(target)}){x}" if not (source.bits == 64 and target.is_half) else e.round_double(x, target)

@@ -1,4 +1,5 @@
-"""Reductions: first the registers of a thread, then the lanes of a warp by shuffles, then the warps by shared memory."""
+"""Reductions: first the registers of a thread, then the lanes of a warp by shuffles, then the warps by shared
+memory."""
 
 from __future__ import annotations
 

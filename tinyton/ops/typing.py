@@ -92,7 +92,7 @@ def broadcast_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     for d, (m, n) in enumerate(zip(left, right, strict=True)):
         if m != n and 1 not in (m, n):
             raise KernelTypeError(
-                f"shapes {list(a)} and {list(b)} do not broadcast: dimension {d} is {m} on one side and {n} on the other"
+                f"shapes {list(a)} and {list(b)} do not broadcast: dimension {d} is {m} on one side, {n} on the other"
             )
         out.append(max(m, n))
     return tuple(out)

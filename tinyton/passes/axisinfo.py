@@ -1,8 +1,7 @@
 """How integers and addresses run along the dimensions of a tile, what divides them, and how large they can be.
 
-From this follow vector accesses (neighbours in the tile are neighbours in memory, and the first is aligned), the order in
-which a layout walks a tile, and where 32 bits are enough.
-"""
+From this follow vector accesses (neighbours in the tile are neighbours in memory, and the first is aligned), the
+order in which a layout walks a tile, and where 32 bits are enough."""
 
 from __future__ import annotations
 
@@ -21,8 +20,9 @@ def power(n: int) -> int:
 
 @dataclass(frozen=True)
 class Info:
-    """``steps[d]``: by how much the value grows with coordinate d (None: irregularly). ``divisor``: a power of two that
-    divides what is left of the value without its regular steps. ``low``/``high``: bounds, as if computed without end."""
+    """``steps[d]``: by how much the value grows with coordinate d (None: irregularly). ``divisor``: a power of two
+    that divides what is left of the value without its regular steps. ``low``/``high``: bounds, as if computed without
+    end."""
 
     steps: tuple[int | None, ...] = ()
     divisor: int = 1

@@ -12,7 +12,8 @@ from ..ops import OPS
 
 
 def fold(kernel: Kernel) -> Kernel:
-    """Before: ``t1 = const 2; t2 = cast t1 -> f32; t3 = mul x t2; t4 = mul x t2``. After: ``t2 = const 2.0; t3 = mul x t2``."""
+    """Before: ``t1 = const 2; t2 = cast t1 -> f32; t3 = mul x t2; t4 = mul x t2``. After: ``t2 = const 2.0; t3 = mul
+    x t2``."""
     kernel = rewrite(kernel, _visit())
     while (swept := _sweep(kernel)) is not kernel:
         kernel = swept

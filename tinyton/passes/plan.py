@@ -1,10 +1,9 @@
 """The plan of a kernel: which layout each tile has, where a tile must be moved to another, how wide each access is.
 
-Values that are cheap (indices, constants, masks) have no layout: they are computed again wherever they are needed. The
-others fall into classes that share one layout: what is added together, or carried round a loop, sits in the same registers.
-A class takes the layout that its memory accesses can vectorise; a smaller tile that meets a bigger one takes the slice of
-the bigger one's layout. Where two demands still differ, a `convert` op goes in.
-"""
+Values that are cheap (indices, constants, masks) have no layout: they are computed again wherever they are needed.
+The others fall into classes that share one layout: what is added together, or carried round a loop, sits in the same
+registers. A class takes the layout that its memory accesses can vectorise; a smaller tile that meets a bigger one
+takes the slice of the bigger one's layout. Where two demands still differ, a `convert` op goes in."""
 
 from __future__ import annotations
 

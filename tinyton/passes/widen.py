@@ -1,5 +1,5 @@
-"""Address arithmetic in 64 bits: what ends up in an offset is computed as if its leaves were int64, unless its bounds show
-that 32 bits are enough."""
+"""Address arithmetic in 64 bits: what ends up in an offset is computed as if its leaves were int64, unless its bounds
+show that 32 bits are enough."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ COMPARE = {"lt", "le", "gt", "ge", "eq", "ne"}
 
 
 def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
-    """Before: ``t = mul pid 1024; offs = add t lanes; q = addptr p offs`` in i32. After: the same in i64; other users of
-    ``offs`` see a cast back, comparisons compare the wide value."""
+    """Before: ``t = mul pid 1024; offs = add t lanes; q = addptr p offs`` in i32. After: the same in i64; other users
+    of ``offs`` see a cast back, comparisons compare the wide value."""
     wanted = _offsets(kernel)
     low, high = int32.range
     unsafe = {v for v in wanted if v.type.dtype is int32 and not (low <= facts[v].low and facts[v].high <= high)}
