@@ -103,7 +103,8 @@ def _short_way(kernel: Any, route: Route, k: int, constants: list[str], scope: d
     if any(cls.__module__.startswith("torch") for cls in route.classes):
         scope["_tt_stream"] = sys.modules["torch"]._C._cuda_getCurrentRawStream
         doubts.append("_tt_stream(0)")
-    doubts += ["_tt_thread() != _tt_main", "_tt_executor.forked", "_tt_extra", "_tt_named", "num_stages", "num_ctas"]
+    doubts += ["_tt_thread() != _tt_main", "_tt_executor.forked", "_tt_extra", "_tt_named"]
+    doubts += ["num_stages", "num_ctas", "stream is not None"]
     reads = "; ".join(f"_tt_p{i} = {r[0]}" for i, r in enumerate(route.reads) if r) or "pass"
     meta = ", ".join(f"{n!r}: {n}" for n in constants)
     packed = ", ".join(f"_tt_p{i}" for i in range(len(route.reads)))
@@ -121,7 +122,7 @@ def _short_way(kernel: Any, route: Route, k: int, constants: list[str], scope: d
         else:
             if not ({" or ".join(doubts)}) and 0 < _tt_where[0] <= _tt_most and 0 not in _tt_where:
                 try:
-                    return _tt_call(_tt_where, _tt_block, _tt_pack({packed}), _tt_shared, stream)
+                    return _tt_call(_tt_where, _tt_block, _tt_pack({packed}), _tt_shared, None)
                 except _tt_failure as _tt_error:
                     raise _tt_refused("{kernel.source.name}", _tt_error) from None
 """

@@ -79,9 +79,8 @@ def record(
     )
     shown = "  ".join(f"{name} {value:8.1f}" for name, value in peers.items()) or "no peer here"
     sign = ">=" if more_is_better else "<="
-    print(
-        f"{work:34} {measure:5} tinyton {ours:8.1f}  {shown}  ratio {ratio:5.2f} ({sign} {goal}) {'' if met else 'MISSED'}"
-    )
+    missed = "" if met else "MISSED"
+    print(f"{work:34} {measure:5} tinyton {ours:8.1f}  {shown}  ratio {ratio:5.3f} ({sign} {goal}) {missed}")
 
 
 def device_time(fn: Callable[[], object], repeats: int = 60) -> float:
@@ -163,9 +162,8 @@ def row_softmax(rows: int, cols: int, details: bool) -> None:
             if block // (32 * w) <= 256
         ]
         chosen = softmax.compile(x, out, cols, cols, BLOCK=block)
-        print(
-            f"    by num_warps {', '.join(line)}; chosen {chosen.num_warps}, {chosen.registers} registers, {chosen.spills} spilled"
-        )
+        costs = f"{chosen.registers} registers, {chosen.spills} bytes spilled"
+        print(f"    by num_warps {', '.join(line)}; chosen {chosen.num_warps}, {costs}")
 
 
 def launches() -> None:

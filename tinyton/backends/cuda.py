@@ -7,9 +7,7 @@ import ctypes
 import os
 import re
 import struct
-import subprocess
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Iterator
@@ -24,6 +22,7 @@ from ..codegen.dialect import CUDA
 from ..dtypes import DType
 from ..errors import BackendError, LaunchError
 from ..passes.threads import choose_threads
+from . import nvcc
 
 FLAGS = ["-fmad=false", "-std=c++17"]
 FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float64": "d"}
@@ -138,52 +137,50 @@ class Executor:
             binary = entry.read()
             if binary is None:
                 cache.count_compile()
-                binary = exact_threads(self.nvcc(low, "ptx", options))
+                binary = self._compile(low, options)
                 entry.write(binary)
-            module = self.cu.module_from_buffer(binary)
+            try:
+                module = self.cu.module_from_buffer(binary)
+            except self.cu.Error as error:
+                raise BackendError(f"the CUDA driver refused kernel {low.name}: {error}") from None
             function = module.get_function(low.symbol)
             if low.dynamic_shared:
                 function.set_attribute(self.cu.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, low.dynamic_shared)
         kinds = "".join("P" if v.type.pointer else FORMATS[v.type.dtype.name] for v in low.ir.params)
         return Loaded(module, function, struct.Struct(kinds).pack, binary, low.dynamic_shared)
 
-    def nvcc(self, low: Any, target: str, options: list[str]) -> bytes:
+    def _compile(self, low: Any, options: list[str]) -> bytes:
         """What `SourceModule` does, without its cache, which warns with paths when it is cold."""
         from pycuda import compiler, driver
 
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return compiler.compile(
+                ptx = compiler.compile(
                     low.located,
+                    nvcc=nvcc.find("nvcc") or "nvcc",
                     options=options,
                     arch=self.arch,
                     no_extern_c=True,
                     cache_dir=False,
-                    target=target,
+                    target="ptx",
                 )
         except driver.CompileError as error:
             raise BackendError(f"nvcc refused kernel {low.name}:\n{error.stderr or error}") from None
+        except OSError:
+            raise BackendError(f"nvcc {nvcc.MISSING}") from None
+        return nvcc.exact_threads(ptx)
 
     def read_threads(self, loaded: Loaded) -> int:
         """The thread count that the binary demands."""
-        return int(re.search(rb"\.reqntid (\d+)", loaded.binary)[1])  # type: ignore[index]
+        return nvcc.required_threads(loaded.binary)[0]
 
     def ptx(self, compiled: Any) -> str:
         return compiled.loaded.binary.decode()
 
     def sass(self, compiled: Any) -> str:
         """Machine code for this device, by the toolkit's assembler and disassembler."""
-        with tempfile.TemporaryDirectory() as folder:
-            ptx, cubin = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
-            ptx.write_bytes(compiled.loaded.binary)
-            try:
-                subprocess.run(
-                    ["ptxas", f"-arch={self.arch}", str(ptx), "-o", str(cubin)], capture_output=True, check=True
-                )
-                return subprocess.run(["nvdisasm", "-c", str(cubin)], capture_output=True, text=True, check=True).stdout
-            except (OSError, subprocess.CalledProcessError):
-                raise BackendError("ptxas and nvdisasm, of the CUDA toolkit, are needed to show machine code") from None
+        return nvcc.to_sass(nvcc.to_cubin(compiled.loaded.binary, self.arch)[0])
 
     def registers(self, compiled: Any) -> int:
         return compiled.loaded.function.num_regs
@@ -212,10 +209,14 @@ class Executor:
         """The stream to launch on. While torch works on a stream of its own, that is one of ours, between two events:
         after what torch has queued there, and before what it queues next."""
         torch = sys.modules.get("torch")
-        if stream is not None or torch is None or not torch.cuda.is_initialized():
+        if isinstance(stream, self.cu.Stream) or torch is None or not torch.cuda.is_initialized():
+            if stream is not None and not isinstance(stream, self.cu.Stream):
+                raise LaunchError(f"stream is a {type(stream).__name__}; give a pycuda.driver.Stream or a torch stream")
             yield stream
             return
-        theirs = torch.cuda.current_stream()
+        theirs = torch.cuda.current_stream() if stream is None else stream
+        if not hasattr(theirs, "cuda_stream"):
+            raise LaunchError(f"stream is a {type(stream).__name__}; give a pycuda.driver.Stream or a torch stream")
         if torch.cuda.is_current_stream_capturing():
             raise LaunchError(
                 "torch is capturing a CUDA graph on this stream; a kernel launch cannot become part of it"
@@ -297,18 +298,10 @@ class Loaded:
         )
 
 
-def exact_threads(ptx: bytes) -> bytes:
-    """PTX whose maximum of threads is a requirement: the driver refuses a launch with any other number."""
-    return re.sub(rb"\.maxntid ([0-9, ]+)", rb".reqntid \1", ptx)
-
-
 def nvcc_version() -> str:
-    from shutil import which
-
-    if not which("nvcc"):
+    if not nvcc.find("nvcc"):
         return "none"
-    text = subprocess.run(["nvcc", "--version"], capture_output=True, text=True).stdout
-    found = re.search(r"release [\d.]+, V([\d.]+)", text)
+    found = re.search(r"release [\d.]+, V([\d.]+)", nvcc.run("nvcc", "--version"))
     return f"nvcc {found[1]}" if found else "nvcc"
 
 
