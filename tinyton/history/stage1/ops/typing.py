@@ -10,16 +10,21 @@ from ..ir import Builder, Type, Value
 Operand = Value | bool | int | float
 
 
-def value_of(b: Builder, x: object, partner: DType | None = None) -> Value:
-    """``x`` as a typed value; a Python number, or a float argument, takes the type of its partner."""
+def dtype_of(b: Builder, x: object, partner: DType | None = None) -> DType:
+    """The element type of an operand; a Python number, or a float argument, takes the type of its partner."""
     if isinstance(x, Value):
-        if x in b.weak:
-            return cast_value(b, x, partner if partner is not None and partner.is_float else float32)
-        return x
+        return x.type.dtype if x not in b.weak else partner if partner is not None and partner.is_float else float32
     if isinstance(x, (bool, int, float)):
-        dtype = dtypes.of_literal(x, partner)
-        return b.add("const", (), Type(dtype), value=float(x) if dtype.is_float else int(x))
+        return dtypes.of_literal(x, partner)
     raise KernelTypeError(f"expected a tile or a number, not {describe(x)}")
+
+
+def value_of(b: Builder, x: object, partner: DType | None = None) -> Value:
+    """``x`` as a value of the type that it has beside its partner."""
+    dtype = dtype_of(b, x, partner)
+    if isinstance(x, Value):
+        return cast_value(b, x, dtype) if x in b.weak else x
+    return b.add("const", (), Type(dtype), value=float(x) if dtype.is_float else int(x))
 
 
 def describe(x: object) -> str:
@@ -44,7 +49,7 @@ def same_type(b: Builder, *xs: object) -> tuple[Value, ...]:
             partner = x.type.dtype if partner is None else dtypes.promote(partner, x.type.dtype)
     for x in xs:
         if is_weak(b, x):
-            mine = value_of(b, x, partner).type.dtype
+            mine = dtype_of(b, x, partner)
             partner = mine if partner is None else dtypes.promote(partner, mine)
     return same_shape(b, *(cast_value(b, value_of(b, x, partner), partner) for x in xs))
 
