@@ -328,6 +328,22 @@ def test_elements_of_views_that_are_not_aligned_to_vectors(executor):
         np.testing.assert_array_equal(out[4 - first :][:150], 2 * base[first:][:150])
 
 
+def test_aligned_views_of_memory_that_starts_unaligned(executor):
+    """Views that overlap are lent as one piece of memory. One of them is aligned to vectors, its beginning is not."""
+    k = kernel("""
+@tt.jit
+def k(x, y, out, BLOCK: tt.constexpr):
+    i = tt.arange(0, BLOCK)
+    tt.store(out + i, tt.load(x + i) + tt.load(y + i))
+""")
+    memory = np.arange(301, dtype=np.float32)
+    aligned = next(a for a in range(4) if memory[a:].ctypes.data % 16 == 0)
+    x, y = memory[aligned + 1 :][:256], memory[aligned + 4 :][:256]
+    out = np.zeros(256, np.float32)
+    k[1](x, y, out, BLOCK=256, num_warps=1)
+    np.testing.assert_array_equal(out, x + y)
+
+
 @pytest.mark.parametrize(
     "x, words",
     [

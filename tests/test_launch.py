@@ -644,7 +644,7 @@ def test_processes_that_are_spawned(compiler, tmp_path):
 
     if __name__ == "__main__":
         print(work(5))
-        with multiprocessing.get_context("spawn").Pool(2) as pool:
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
             print(*pool.map(work, range(2)))
     """
     assert python(tmp_path, script, TINYTON_BACKEND=compiler).stdout.split() == ["True"] * 3

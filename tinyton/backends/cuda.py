@@ -11,7 +11,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -134,15 +134,18 @@ class Executor:
         options = [*FLAGS, *cache.build_options()]
         entry = cache.Entry(low.source, self._key, " ".join(options))
         with self.here():
-            binary = entry.read()
-            if binary is None:
+            binary, module = entry.read(), None
+            if binary is not None:
+                with suppress(self.cu.Error):  # the driver does not want it any more: a miss
+                    module = self.cu.module_from_buffer(binary)
+            if module is None:
                 cache.count_compile()
                 binary = self._compile(low, options)
                 entry.write(binary)
-            try:
-                module = self.cu.module_from_buffer(binary)
-            except self.cu.Error as error:
-                raise BackendError(f"the CUDA driver refused kernel {low.name}: {error}") from None
+                try:
+                    module = self.cu.module_from_buffer(binary)
+                except self.cu.Error as error:
+                    raise BackendError(f"the CUDA driver refused kernel {low.name}: {error}") from None
             function = module.get_function(low.symbol)
             if low.dynamic_shared:
                 function.set_attribute(self.cu.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, low.dynamic_shared)
@@ -250,14 +253,15 @@ class Executor:
         with self.here():
             try:
                 return self.cu.mem_alloc(max(nbytes, 16))
-            except self.cu.Error as error:
+            except (self.cu.Error, OverflowError) as error:
                 raise BackendError(f"{nbytes} bytes cannot be allocated on the device: {error}") from None
 
     def pointer(self, name: str, handle: Any, dtype: DType, offset: int) -> int:
         return int(handle) + offset
 
     def borrow(self, span: np.ndarray) -> Any:
-        handle = self.allocate(span.nbytes)
+        """A copy on the device, as far from a multiple of 16 bytes as the memory on the host."""
+        handle = Lent(self.allocate(span.nbytes + 16), span.ctypes.data % 16)
         self.write(handle, span)
         return handle
 
@@ -266,11 +270,11 @@ class Executor:
 
     def write(self, handle: Any, data: np.ndarray) -> None:
         with self.here():
-            self.cu.memcpy_htod(handle, data)
+            self.cu.memcpy_htod(int(handle), data)
 
     def read(self, handle: Any, out: np.ndarray) -> None:
         with self.here():
-            self.cu.memcpy_dtoh(out, handle)
+            self.cu.memcpy_dtoh(out, int(handle))
 
     def finish(self, stream: Any) -> None:
         """Waits for the launches on a stream; copies wait for those on the default stream by themselves."""
@@ -283,6 +287,16 @@ class Executor:
 
     def default_threads(self, kernel: Any) -> int:
         return choose_threads(kernel)
+
+
+class Lent:
+    """An address inside an allocation, which lives as long."""
+
+    def __init__(self, allocation: Any, offset: int):
+        self.allocation, self.offset = allocation, offset
+
+    def __int__(self) -> int:
+        return int(self.allocation) + self.offset
 
 
 class Loaded:
