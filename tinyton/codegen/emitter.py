@@ -454,6 +454,9 @@ class Emitter(Writer):
     def emit(self, op: Op) -> None:
         outer, self.op = self.op, op
         entry = OPS[op.name]
+        if op in self.plan.fences:
+            self.close()
+            self.barrier()
         if entry.kind == "statement":
             if op.name not in ("load", "store", "reduce"):
                 self.close()

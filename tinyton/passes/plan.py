@@ -15,6 +15,7 @@ from ..ir import Block, Builder, Kernel, Op, Value
 from ..layout import Layout, blocked, next_power_of_2
 from ..ops import OPS
 from .axisinfo import Info, extend, monotone
+from .order import fences
 
 Frame = tuple[int | None, ...]
 
@@ -31,6 +32,7 @@ class Plan:
     monotone: set[Value]
     cheap: set[Value]
     anchors: dict[Op, Layout]  # in which layout a store or a reduction reads its operands
+    fences: set[Op]  # the loads and stores that a barrier must precede
 
 
 def padded(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -65,7 +67,11 @@ def make_plan(kernel: Kernel, facts: dict[Value, Info], threads: int, vector_byt
             vectors[op] = min(width, layout.vector(order[0]))
     extend(kernel, facts)
     cheap = cheap_values(kernel)
-    return Plan(kernel, threads, layouts, vectors, facts, monotone(kernel, facts), cheap, converter.anchors)
+    places = converter.anchors | {op: layouts[v] for op in kernel.ops() for v in op.results if v in layouts}
+    made = {v: op for op in kernel.ops() for v in op.results}
+    order = fences(kernel.body, places, made) if threads > 1 else set()
+    regular = monotone(kernel, facts)
+    return Plan(kernel, threads, layouts, vectors, facts, regular, cheap, converter.anchors, order)
 
 
 def access_widths(kernel: Kernel, facts: dict[Value, Info], threads: int) -> tuple[int, ...]:
