@@ -349,6 +349,7 @@ def k(x, y, out, BLOCK: tt.constexpr):
     [
         (np.zeros(4, ">f4"), "argument x has byte order >; convert it with .astype"),
         (np.zeros(4, [("a", "f4"), ("b", "i4")]), "not supported"),
+        (np.ma.masked_array(np.zeros(4, np.float32), [0, 1, 0, 0]), "argument x is a masked array.*filled"),
         (np.zeros(4, object), "object are not supported"),
         (np.zeros(4, "U1"), "not supported"),
         (np.zeros(4, "datetime64[s]"), "datetime64.* not supported"),

@@ -411,12 +411,14 @@ def test_from_program_is_right_only_for_one_element_a_thread(compiled):
 
 
 def test_a_thread_count_that_was_not_compiled_is_refused(compiled):
-    config = tt.LaunchConfig.explicit(256, 64)
-    for launch in (
-        lambda: put[config](np.zeros(256, np.float32), 256, 2.0, BLOCK=64, num_threads=32),
-        lambda: compiled.launch(config, np.zeros(256, np.float32), 256, 2.0),
-    ):
-        refused(tt.LaunchError, launch, "(32, 1, 1)", "(64, 1, 1)", "with_grid")
+    explicit = tt.LaunchConfig.explicit(256, 64)
+    clusters = tt.LaunchConfig(4, 32, cluster=2)
+    for config, words in ((explicit, ["(32, 1, 1)", "(64, 1, 1)", "with_grid"]), (clusters, ["cluster", "(2, 1, 1)"])):
+        for launch in (
+            lambda config=config: put[config](np.zeros(256, np.float32), 256, 2.0, BLOCK=64, num_threads=32),
+            lambda config=config: compiled.launch(config, np.zeros(256, np.float32), 256, 2.0),
+        ):
+            refused(tt.LaunchError, launch, *words)
 
 
 def test_without_the_check_the_driver_refuses(compiled):

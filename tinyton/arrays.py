@@ -156,6 +156,8 @@ def memory(low: int, high: int) -> np.ndarray:
 
 def check_host(name: str, a: np.ndarray) -> DType:
     """The element type of a NumPy argument; refuses what has no fixed-size elements or breaks them up."""
+    if hasattr(a, "mask"):
+        raise KernelTypeError(f"argument {name} is a masked array; pass its .data, or a copy with .filled(value)")
     if not a.dtype.isnative:
         raise KernelTypeError(
             f"argument {name} has byte order {a.dtype.byteorder}; convert it with .astype({a.dtype.newbyteorder('=')})"

@@ -81,7 +81,7 @@ class LaunchConfig:
     def __post_init__(self) -> None:
         for name in ("grid", "block", "cluster"):
             value = getattr(self, name)
-            if value is not None and not callable(value):
+            if value is not None and not (name == "grid" and callable(value)):
                 object.__setattr__(self, name, as_grid(value, {}, dict.fromkeys("xyz", 2**31 - 1)))
 
     @classmethod
@@ -105,6 +105,8 @@ class LaunchConfig:
 
     def threads_for(self, compiled: Any) -> int:
         """The thread count to launch with, checked against the binary."""
+        if self.cluster != (1, 1, 1):
+            raise LaunchError(f"cluster={self.cluster}: clusters of programs are not supported; leave it at 1")
         block = self.block or compiled.reqntid
         if self.check and block != compiled.reqntid:
             raise LaunchError(
