@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from functools import cached_property, partial, update_wrapper
-from types import ModuleType
 from typing import Any
 
 from . import backends
@@ -15,7 +14,6 @@ from .dispatch import MISSING, OPTIONS, ROUTES, Route, entrance, usable
 from .errors import KernelTypeError, LaunchError, TinytonError
 from .frontend import Source, capture
 from .frontend.tracer import plain
-from .language import LanguageFunction
 from .launch import LaunchConfig, as_grid, check_options
 from .specialize import Arg, Specialization, exact
 
@@ -67,8 +65,10 @@ class JITFunction:
 
     @cached_property
     def watched(self) -> list[str]:
-        """The names outside the kernel whose values belong to its key: all but modules and the language itself."""
-        return [path for path, _ in self._read_outside(self.source.outside)]
+        """The names outside the kernel whose values belong to its key: all but those of the language itself."""
+        scope, package = self.source.scope(), __name__.split(".")[0]
+        roots = {path: getattr(scope.get(path.split(".")[0]), "__name__", "") for path in self.source.outside}
+        return [path for path, root in roots.items() if str(root).split(".")[0] != package]
 
     def launch(self, grid: Any, args: tuple, named: dict[str, Any], options: tuple) -> None:
         """The long way of a launch: binds, checks, compiles if need be, moves NumPy arrays, and runs."""
@@ -178,16 +178,13 @@ class JITFunction:
         if not paths:
             return []
         scope, found = self.source.scope(), []
-        package = __name__.split(".")[0]
         for path in paths:
             root, *rest = path.split(".")
             value = scope.get(root)
             for word in rest:
-                if isinstance(value, ModuleType) and value.__name__.split(".")[0] == package:
-                    break
                 value = getattr(value, word, None)
-            if not isinstance(value, (ModuleType, LanguageFunction)) and root in scope:
-                found.append((path, value))
+            if root in scope:
+                found.append((path, plain(value, path)))
         return found
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -69,7 +68,11 @@ def capture(function: Callable) -> Source:
         )
     try:
         lines, first = inspect.getsourcelines(function)
-        tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
+        text = "".join(lines)
+        if text[0].isspace():  # a docstring or a comment may stand further left, so the margin is not cut off
+            tree = ast.increment_lineno(ast.parse("if 1:\n" + text).body[0].body[0], -1)  # type: ignore[attr-defined]
+        else:
+            tree = ast.parse(text).body[0]
     except (OSError, TypeError, SyntaxError, IndexError):
         raise KernelSyntaxError(
             f"the source of {name} cannot be found: a kernel is read from its text, so it lives in a file or notebook "
@@ -79,12 +82,13 @@ def capture(function: Callable) -> Source:
         raise KernelSyntaxError(f"{name} is an async function; a kernel is a plain def")
     if not isinstance(tree, ast.FunctionDef) or tree.name != name:
         raise KernelSyntaxError(f"the source of {name} is not a def statement of that name; put @tt.jit nearest to def")
-    text = textwrap.dedent("".join(lines)).splitlines()
     params = tuple(inspect.signature(function).parameters.values())
-    source = Source(name, function, tree, text, max(first, 1), params, frozenset(), ())
-    for p in params:
-        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-            raise KernelSyntaxError(f"a kernel names all its parameters; *{p.name} is not one", source.loc(tree))
+    source = Source(name, function, tree, text.splitlines(), max(first, 1), params, frozenset(), ())
+    for star, extra in (("*", tree.args.vararg), ("**", tree.args.kwarg)):
+        if extra:
+            raise KernelSyntaxError(
+                f"a kernel names all its parameters; {star}{extra.arg} is not one", source.loc(extra)
+            )
     marked = frozenset(p.name for p in params if _is_constexpr(p.annotation, source))
     object.__setattr__(source, "constexprs", marked)
     object.__setattr__(source, "outside", tuple(sorted(_outside(source))))
