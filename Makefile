@@ -21,7 +21,7 @@ book: .venv/book.stamp
 test: .venv/test.stamp
 	$(BIN)/ruff check --output-format concise .
 	$(BIN)/ruff format --check .
-	$(BIN)/pytest -q -n 2 --dist loadscope --nbval --nbval-current-env --nbval-cell-timeout=120
+	$(BIN)/pytest -q -n 2 --dist loadscope --nbval --nbval-current-env --nbval-cell-timeout=120 --cuda-text
 
 lab: .venv/book.stamp
 	$(BIN)/jupyter lab chapters

@@ -1,11 +1,13 @@
 """What every pytest run shares; what the tests alone share is in tests/conftest.py."""
 
 import os
+import re
 import tempfile
 from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["tests.cuda_text"]
 collect_ignore_glob = ["tinyton/history/*", "book/*", "_build/*"]
 
 
@@ -26,6 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """With --impl, only the suites of the stages are about the package that is named."""
-    if not config.getoption("impl") or collection_path.is_dir():
-        return None
-    return None if collection_path.match("tests/stages/test_stage*.py") else True
+    suite = re.search(r"tests/stages/test_stage(\d+)\.py$", collection_path.as_posix())
+    last = config.getoption("stage")
+    if suite:
+        return True if last and int(suite[1]) > last else None
+    return True if config.getoption("impl") and not collection_path.is_dir() else None

@@ -45,7 +45,7 @@ def once_rounded(x, y, z, dtype):
 def test_rounded_once(mapping, dtype):
     x, y, z = cases(dtype)
     out = np.zeros_like(x)
-    k[1](x, y, z, out, len(x), BLOCK=512, **mapping)
+    k[1](x, y, z, out, len(x), BLOCK=512, num_warps=mapping.warps)
     with np.errstate(all="ignore"):
         want = x * y + z
         for i in np.flatnonzero(np.isfinite(x) & np.isfinite(y) & np.isfinite(z)):

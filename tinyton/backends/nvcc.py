@@ -11,7 +11,10 @@ from shutil import which
 
 from ..errors import BackendError
 
-MISSING = 'is not installed: it comes with the CUDA toolkit, and pip install "tinyton[nvcc]" brings it without a GPU'
+MISSING = {
+    True: 'is not installed: it comes with the CUDA toolkit, and pip install "tinyton[nvcc]" brings it without a GPU',
+    False: "is not installed: it comes with the CUDA toolkit",
+}
 
 
 @cache
@@ -31,7 +34,7 @@ def run(program: str, *arguments: str) -> str:
     """Runs a program of the toolkit and returns what it prints; BackendError holds what it says is wrong."""
     path = find(program)
     if path is None:
-        raise BackendError(f"{program} {MISSING}")
+        raise BackendError(f"{program} {MISSING[program in ('nvcc', 'ptxas')]}")
     done = subprocess.run([path, *arguments], capture_output=True, text=True)
     if done.returncode:
         raise BackendError(f"{program} failed:\n{(done.stderr or done.stdout).strip()}")
