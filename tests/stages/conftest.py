@@ -32,8 +32,15 @@ def pytest_generate_tests(metafunc):
         found = [impl] if suite <= last and last in only else []
     else:
         found = [n for n in NUMBERS if suite <= n <= last and n in only]
-    pairs = [(x, name) for x in found for name in USABLE if x != 1 or name != "interpreter"]
+    pairs = [(x, name) for x in found for name in USABLE if name in executors(x)]
     metafunc.parametrize("tt", pairs, indirect=True, ids=[f"{x}-{name}" for x, name in pairs])
+
+
+def executors(which):
+    """The executors that an implementation has; the interpreter arrives at stage 2."""
+    if isinstance(which, int):
+        return USABLE if which > 1 else [name for name in USABLE if name != "interpreter"]
+    return importlib.import_module(which).backends.ORDER
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The CUDA C++ of the first stages compiles; later stages share their emitter with the package, which is tested on its own."""
+"""The CUDA C++ of the first stages compiles. Later stages have the emitter of the package."""
 
 import importlib
 
