@@ -491,7 +491,7 @@ def test_tiles_that_do_not_fit_are_refused_before_the_launch(compiler, tmp_path)
     script = (
         SOFTMAX
         + """
-for n, threads in ((21, None), (24, None), (20, 128), (21, 1024), (30, 1)):
+for n, threads in ((18, None), (20, None), (20, 128), (20, 1024), (20, 1)):
     x = np.zeros(1, np.float32)
     start = time.time()
     try:
@@ -512,6 +512,21 @@ print("right" if (x == np.float32(1 / n)).all() else "wrong")
     )
     done = python(tmp_path, script, TINYTON_BACKEND=compiler)
     assert done.stdout.split() == ["refused"] * 6 + ["right"], done.stdout
+
+
+@pytest.mark.parametrize("extents", [(1 << 21, 1), (1 << 62, 1), (1 << 11, 1 << 10), (1, 1 << 30)], ids=str)
+@pytest.mark.parametrize("tile", ["tt.arange(0, M)[:, None] + tt.arange(0, N)[None, :]", "tt.zeros((M, N), tt.int32)"])
+def test_the_largest_tile(executor, extents, tile):
+    k = kernel(f"""
+@tt.jit
+def k(out, M: tt.constexpr, N: tt.constexpr):
+    i = {tile}
+    tt.store(out + i, 1.0, mask=i < 4)
+""")
+    k[1](np.zeros(4, np.float32), 1, 4)
+    with pytest.raises(tt.KernelValueError, match="elements; at most 1048576 fit|does not fit int32") as e:
+        k[1](np.zeros(4, np.float32), *extents)
+    assert e.value.loc.line == 3
 
 
 # Streams, threads, forks, many launches
