@@ -47,8 +47,8 @@ def cuda_texts():
     jit = import_module("tinyton.jit")
     lower = jit.lower
 
-    def record(kernel, spec, threads, dialect, attribute):
-        low = lower(kernel, spec, threads, dialect, attribute)
+    def record(kernel, spec, threads, *more):
+        low = lower(kernel, spec, threads, *more)
         many = threads if threads > 1 else choose_threads(kernel)
         write(lower(kernel, spec, many, CUDA, lambda n: f"__launch_bounds__({n})").located)
         return low
