@@ -127,8 +127,33 @@ def test_later_names_say_where_they_arrive(package):
 
 def test_an_entry_goes_with_its_decorators_and_its_comment(package):
     assert stages.sources(1, package())["ops/math.py"] == (
-        '"""Ops."""\n\nimport math\n\n\ndef add(a, b):\n    return a + b\n\n\nratio: float = 2.0\n'
+        '"""Ops."""\n\n\ndef add(a, b):\n    return a + b\n\n\nratio: float = 2.0\n'
     )
+
+
+def test_what_only_a_later_entry_used_goes_with_it(package):
+    text = (
+        "import os\nfrom sys import (\n    path,\n    version,\n)\n\n\ndef _deep():\n    return path\n\n\n"
+        "def _helper():\n    return _deep()\n\n\ndef exp():\n    return _helper()\n\n\ndef add():\n    return version\n"
+    )
+    cut = stages.sources(1, package(**{"ops/math.py": text}))["ops/math.py"]
+    assert cut == "import os\nfrom sys import version\n\n\ndef add():\n    return version\n"
+    assert stages.sources(2, package(**{"ops/math.py": text}))["ops/math.py"] == text
+
+
+def test_exports_that_a_snapshot_has_not_are_left_out_and_refused(package):
+    toml = TOML.replace('syntax = ["While"]', 'syntax = ["While"]\nnames = ["loops"]')
+    init = '"""Doc."""\n\nimport os\n\nfrom . import loops, ops\nfrom .loops import f\nfrom .ops import math\n'
+    root = package(toml, **{"__init__.py": init, "loops.py": "f = 1\n"})
+    text = stages.sources(2, root)["__init__.py"]
+    assert text == (
+        '"""Doc."""\n\nimport os\n\nfrom ._later import __getattr__\nfrom . import ops\nfrom .ops import math\n'
+    )
+    with pytest.raises(AttributeError, match=r"loops is not in this stage: it arrives in chapter 09 \(stage 5\)"):
+        _ = stages.load(2, root).loops
+    with pytest.raises(AttributeError, match="this stage of tinyton has no gone"):
+        _ = stages.load(2, root).gone
+    assert stages.load(5, root).loops.f == 1
 
 
 def test_an_entry_that_ends_the_file_leaves_one_newline(package):

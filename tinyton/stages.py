@@ -22,7 +22,7 @@ import signal
 import sys
 import tempfile
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
@@ -116,7 +116,7 @@ def sources(number: int, root: Path = PACKAGE) -> dict[str, str]:
         coming = [(name, s) for s in later for name in s.ops + s.names + s.syntax]
         lines = [f'    "{name}": "chapter {s.chapter} (stage {s.number})",\n' for name, s in coming]
         out["_later.py"] = _LATER.format("".join(lines))
-        out["__init__.py"] = _exports(out["__init__.py"], out.keys()) + "\nfrom ._later import __getattr__\n"
+        out["__init__.py"] = _exports(out["__init__.py"], out.keys())
     return out
 
 
@@ -211,35 +211,59 @@ def defined(node: ast.stmt) -> str | None:
 
 
 def _without(text: str, hidden: set[str], path: str) -> str:
-    """``text`` without the top-level entries of the ops in ``hidden`` (``sum_`` is the entry of ``sum``)."""
+    """``text`` without the top-level entries of the ops in ``hidden`` (``sum_`` is the entry of ``sum``), and without
+    the imports and private helpers that only those used."""
     try:
         tree = ast.parse(text)
     except SyntaxError as e:
         raise TinytonError(f"{path}, line {e.lineno} of the snapshot: {e.msg}") from None
+    gone = [n for n in tree.body if (name := defined(n)) and {name, name.removesuffix("_")} & hidden]
+    used = _used(tree)
+    while gone:
+        lines = text.split("\n")
+        for node in reversed(gone):
+            lines = _cut(lines, *span(node, lines))
+        tree = ast.parse("\n".join(lines))
+        idle = used - _used(tree)
+        text = _imports("\n".join(lines), tree, lambda node, name, idle=idle: name not in idle)
+        tree = ast.parse(text)
+        gone = [n for n in tree.body if (name := defined(n)) and name.startswith("_") and name in idle]
+    return text
+
+
+def _used(tree: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+
+
+def _imports(text: str, tree: ast.Module, keep: Callable[[ast.stmt, str], bool]) -> str:
+    """``text`` with those names in its top-level imports that ``keep(import statement, name)`` wants."""
     lines = text.split("\n")
     for node in reversed(tree.body):
-        name = defined(node)
-        if name and (name in hidden or name.removesuffix("_") in hidden):
-            lines = _cut(lines, *span(node, lines))
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            kept = [n for n in node.names if keep(node, n.asname or n.name)]
+            start, stop = span(node, lines)
+            if not kept:
+                lines = _cut(lines, start, stop)
+            elif len(kept) < len(node.names):
+                node.names = kept
+                lines[start:stop] = [ast.unparse(node)]
     return "\n".join(lines)
 
 
 def _exports(text: str, paths: Collection[str]) -> str:
-    """``__init__.py`` without the imports of files that the snapshot has not."""
-    lines = text.split("\n")
+    """``__init__.py`` without the imports of files that the snapshot has not; names of later stages are refused."""
 
-    def there(module: str) -> bool:
-        place = module.replace(".", "/")
+    def there(node: ast.stmt, name: str) -> bool:
+        if not isinstance(node, ast.ImportFrom) or not node.level:
+            return True
+        place = (node.module or name).replace(".", "/")
         return f"{place}.py" in paths or f"{place}/__init__.py" in paths
 
-    for node in reversed(ast.parse(text).body):
-        if isinstance(node, ast.ImportFrom) and node.level == 1:
-            kept = [n for n in node.names if there(node.module or n.name)]
-            if not kept:
-                lines = _cut(lines, *span(node, lines))
-            elif len(kept) < len(node.names):
-                start, stop = span(node, lines)
-                lines[start:stop] = [ast.unparse(ast.ImportFrom(node.module, kept, 1))]
+    text = _imports(text, ast.parse(text), there)
+    lines = text.split("\n")
+    first = next((n for n in ast.parse(text).body if isinstance(n, ast.ImportFrom) and n.level), None)
+    at = span(first, lines)[0] if first else len(lines) - 1
+    lines.insert(at, "from ._later import __getattr__")
     return "\n".join(lines)
 
 
