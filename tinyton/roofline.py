@@ -119,7 +119,7 @@ def _measure(name: str) -> Roofline:
 
     executor = backends.current()
     n, blocks, programs, tile, rounds = {
-        "cuda": (1 << 28, (1024, 4096), 16 * executor.sm_count, 2048, 512),
+        "cuda": (1 << 27, (1024, 4096), 16 * executor.sm_count, 2048, 512),
         "opencl": (1 << 24, (256, 4096), 16 * executor.sm_count, 256, 64),
         "interpreter": (1 << 20, (1 << 18, 1 << 20), 1, 1 << 16, 1),
     }[name]
