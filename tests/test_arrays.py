@@ -188,6 +188,16 @@ def test_how_it_looks(executor):
     assert hasattr(x, "__cuda_array_interface__") == (executor == "cuda")
 
 
+def test_nothing_copies_it_in_secret(executor):
+    x = tt.zeros(3, tt.float32)
+    for call in (lambda: np.asarray(x), lambda: np.add(x, 1), lambda: tt.to_device(x)):
+        with pytest.raises(tt.LaunchError, match=r"x.numpy\(\) copies it"):
+            call()
+    if executor != "cuda":
+        with pytest.raises(tt.BackendError, match="has no address"):
+            x.data_ptr()
+
+
 def test_memory_is_freed(executor):
     x = tt.zeros(4, tt.float32)
     put[1](x, 4, 1.0, BLOCK=4)

@@ -466,6 +466,10 @@ def test_a_variant_takes_its_own_types_only(compiled, args, words):
     refused(tt.LaunchError, lambda: compiled.launch(tt.LaunchConfig(4), *args), *words)
 
 
+def test_a_variant_is_launched_with_a_configuration(compiled):
+    refused(tt.LaunchError, lambda: compiled.launch(4, np.zeros(256, np.float32), 256, 2.0), "LaunchConfig.with_grid")
+
+
 # Tiles that do not fit
 
 
@@ -550,6 +554,16 @@ def test_streams(compiler):
     host = np.zeros(1000, np.float32)
     put[10](host, 1000, 4.0, BLOCK=128, stream=stream)
     assert (host == 4).all(), "NumPy arrays are back when the launch returns"
+
+
+def test_a_stream_of_something_else(monkeypatch):
+    if "opencl" not in EXECUTORS:
+        pytest.skip("there is no OpenCL")
+    choose("opencl", monkeypatch)
+    for stream in (5, "stream", object()):
+        refused(
+            tt.LaunchError, lambda stream=stream: put[1](np.zeros(4), 4, 1.0, BLOCK=4, stream=stream), "CommandQueue"
+        )
 
 
 def test_a_numpy_argument_may_change_once_the_launch_returns(executor):

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import backends
 from .dtypes import DType, bfloat16, from_numpy, pack, unpack
-from .errors import KernelTypeError, LaunchError
+from .errors import BackendError, KernelTypeError, LaunchError
 
 
 class DeviceArray:
@@ -55,7 +55,12 @@ class DeviceArray:
 
     def data_ptr(self) -> int:
         """The address on the device (cuda only)."""
-        return int(self.handle)
+        if self.executor.name != "cuda":
+            raise BackendError(f"an array of the {self.executor.name} backend has no address")
+        return self.address
+
+    def __array__(self, *args: object, **kwargs: object) -> np.ndarray:
+        raise LaunchError("this array is on the device; x.numpy() copies it to the host")
 
     @property
     def __cuda_array_interface__(self) -> dict[str, object]:
@@ -64,7 +69,7 @@ class DeviceArray:
         return {
             "shape": self.shape,
             "typestr": self.dtype.numpy.str,
-            "data": (int(self.handle), False),
+            "data": (self.address, False),
             "version": 3,
             "strides": None,
         }
@@ -165,7 +170,7 @@ def check_host(name: str, a: np.ndarray) -> DType:
     try:
         element = from_numpy(a.dtype)
     except KernelTypeError as error:
-        raise KernelTypeError(f"argument {name} has {error.message}") from None
+        raise KernelTypeError(f"argument {name}: {error.message}") from None
     if any(s % element.itemsize for s in a.strides) or a.__array_interface__["data"][0] % element.itemsize:
         raise KernelTypeError(
             f"argument {name} has strides {a.strides}, not multiples of {element.itemsize} bytes; copy it first"

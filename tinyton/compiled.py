@@ -104,6 +104,8 @@ class CompiledKernel:
 
     def launch(self, config: LaunchConfig, *args: object) -> None:
         """Runs this variant: a `LaunchConfig` and all run-time arguments in order."""
+        if not isinstance(config, LaunchConfig):
+            raise LaunchError(f"launch takes LaunchConfig.with_grid(grid, compiled), say, first; not {config!r}")
         names = [name for name, _ in self.specialization.args]
         if len(args) != len(names):
             raise LaunchError(

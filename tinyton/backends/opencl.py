@@ -177,6 +177,8 @@ class Executor:
         kernel, (x, y, z) = compiled.loaded, grid
         threads = compiled.launch_threads
         queue = stream or self.queue
+        if not isinstance(queue, self.cl.CommandQueue):
+            raise LaunchError(f"stream is a {type(stream).__name__}; on this backend it is a pyopencl.CommandQueue")
         before = [event for array in arrays for event in array.events]
         try:
             with self.lock:
