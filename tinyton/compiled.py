@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -188,11 +189,10 @@ def run(
             args[k] = executor.pointer(name, lent[spans.span(name)][0], from_numpy(p.dtype), at)
         elif type(p) is tuple:
             args[k] = executor.pointer(name, *p)
-    outer, compiled.launch_threads = compiled.launch_threads, threads or compiled.launch_threads
-    try:
-        executor.launch(compiled, grid, args, stream)
-    finally:
-        compiled.launch_threads = outer
+    if threads is not None:
+        compiled = copy(compiled)  # another thread may be launching it with its own threads
+        compiled.launch_threads = threads
+    executor.launch(compiled, grid, args, stream)
     if hosts:
         executor.finish(stream)
     for span in writes:
