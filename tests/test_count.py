@@ -113,6 +113,24 @@ def test_one_array_twice_is_one_memory(executor):
         count(chase, 1, x, x, np.zeros(5, np.int32))
 
 
+def test_arrays_of_pyopencl(monkeypatch):
+    if tt.backends.available()["opencl"]:
+        pytest.skip("no OpenCL driver")
+    monkeypatch.setenv("TINYTON_BACKEND", "opencl")
+    from pyopencl import array
+
+    x = array.to_device(tt.backends.current().queue, np.ones(300, np.float32))
+    c = count(copy, 1, x[100:], x[:200], 200, STEP=1, BLOCK=256)
+    assert (c.bytes, c.masked) == (1600, 112)
+    with pytest.raises(tt.OutOfBoundsError, match="element 200 of x"):
+        count(copy, 1, x[100:], x, 256, STEP=1, BLOCK=256)
+
+
+def test_small_device_arrays_have_their_own_bounds(executor):
+    with pytest.raises(tt.OutOfBoundsError, match="element 2 of x"):
+        count(copy, 1, tt.zeros(2, tt.float32), tt.zeros(4, tt.float32), 4, STEP=1, BLOCK=4)
+
+
 def test_a_big_grid_is_sampled_and_says_so():
     n = 64 * 5000 - 7
     c = count(copy, 5000, floats(n), floats(n), n, STEP=1, BLOCK=64)

@@ -110,25 +110,29 @@ def _copies(arguments: dict[str, Any], described: dict[str, Any], executor: Any)
             first = x.__array_interface__["data"][0] - span[0] if x.size else 0
             out.append(lend(name, spans[span], from_numpy(x.dtype), first))
         else:
-            where, nbytes = (x.handle, x.nbytes) if isinstance(x, DeviceArray) else _foreign(executor, name, x)
-            key = id(where) if isinstance(x, DeviceArray) else where
+            where, nbytes, first = _place(executor, name, x)
+            key = where if isinstance(where, int) else id(where)
             if key not in taken:
-                taken[key] = np.zeros(max(nbytes, 16), np.uint8)
+                taken[key] = np.zeros(nbytes, np.uint8)
                 if nbytes:
-                    executor.read(where, taken[key][:nbytes])
-            out.append(lend(name, taken[key], described[name].dtype, 0))
+                    executor.read(where, taken[key])
+            out.append(lend(name, taken[key], described[name].dtype, first))
     return out
 
 
-def _foreign(executor: Any, name: str, x: Any) -> tuple[int, int]:
-    """Address and length in bytes of another library's array on the device."""
-    address = executor.foreign(name, x)[2]
-    if hasattr(x, "element_size"):  # torch
+def _place(executor: Any, name: str, x: Any) -> tuple[Any, int, int]:
+    """Where a device array is: its memory, the length of that in bytes, and the byte where the array starts."""
+    if isinstance(x, DeviceArray):
+        return x.handle, x.nbytes, 0
+    where = executor.foreign(name, x)[2]
+    if isinstance(where, tuple):  # PyOpenCL's
+        return where[0], where[0].size if x.size else 0, where[2]
+    if hasattr(x, "element_size"):  # torch's
         size, strides = x.element_size(), [s * x.element_size() for s in x.stride()]
     else:
-        size = from_numpy(x.dtype).itemsize
-        strides = x.strides
-    return address, size + sum((n - 1) * s for n, s in zip(x.shape, strides, strict=True)) if prod(x.shape) else 0
+        size, strides = from_numpy(x.dtype).itemsize, x.strides
+    last = sum((n - 1) * s for n, s in zip(x.shape, strides, strict=True))
+    return where, last + size if prod(x.shape) else 0, 0
 
 
 def _access(low: Lowered, verb: str, op: Op, program: Any, buffer: Any, places: Any, on: np.ndarray) -> Access:
