@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from ..ir import Block, Op, Value
 from ..layout import Layout
 
-SCALAR = Layout((), (), ())
-
 
 @dataclass(frozen=True)
 class Access:
@@ -48,7 +46,9 @@ def fences(block: Block, layouts: dict[Op, Layout], made: dict[Value, Op]) -> se
                 before = frozenset().union(*(walk(b, before) for b in op.blocks))
             elif op.name in ("load", "store"):
                 root, steps = trace(op.operands[0])
-                here = Access(op.name == "store", root, (layouts.get(op, SCALAR), steps))
+                layout = layouts.get(op)
+                shared = op.name == "store" and (layout is None or layout.copies)  # one thread writes for several
+                here = Access(op.name == "store", root, (op,) if shared else (layout, steps))
                 if op in found or any(here.disturbs(other) for other in before):
                     found.add(op)
                     before = frozenset()
