@@ -11,6 +11,7 @@ from tinyton import tour
 
 def test_the_tour(executor, capsys, monkeypatch):
     monkeypatch.setattr(tour, "roofline", lambda: tt.Roofline(10, 100, "here"))
+    monkeypatch.setattr(tour, "N", 500_009)
     tour.main()
     out = capsys.readouterr().out
     assert "equal to NumPy's x + y, to the last bit: True" in out

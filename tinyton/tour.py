@@ -16,6 +16,7 @@ from .jit import jit
 from .language import NAMES, constexpr
 from .roofline import roofline
 
+N = 16_000_003
 program_id, arange, load, store, cdiv = (NAMES[n] for n in ("program_id", "arange", "load", "store", "cdiv"))
 
 
@@ -34,7 +35,7 @@ def main() -> None:
         print(f"  {name:12} {'yes' if why is None else why}")
 
     slow = here.executor == "interpreter"
-    n = 1_000_003 if slow else 16_000_003
+    n = N // 16 if slow else N
     x, y = (np.random.default_rng(k).standard_normal(n, np.float32) for k in (1, 2))
     on_device = to_device(x), to_device(y), empty(n, np.float32)
     _say("A kernel: each program adds one tile of BLOCK elements", inspect.getsource(add.source.function))
