@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import warnings
 from typing import Any
 
@@ -34,6 +35,7 @@ class Executor:
         device = cu.Device(0)
         self.context = device.retain_primary_context()
         self.context.push()
+        atexit.register(self.context.pop)
         self.max_threads = device.get_attribute(cu.device_attribute.MAX_THREADS_PER_BLOCK)
         self.max_grid = (2**31 - 1, 65535, 65535)
 

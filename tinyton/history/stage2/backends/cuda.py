@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import struct
 import warnings
 from typing import Any
@@ -46,6 +47,7 @@ class Executor:
         self.device = cu.Device(0)
         self.context = self.device.retain_primary_context()
         self.context.push()
+        atexit.register(self.context.pop)
         self.arch = "sm_{}{}".format(*self.device.compute_capability())
         self.limits = {
             "threads": self.device.get_attribute(a.MAX_THREADS_PER_BLOCK),
