@@ -21,7 +21,7 @@ def add(tt):
     return add
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int32", "int64", "uint8", "uint32"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64", "uint32"])
 def test_vector_add(tt, add, dtype):
     n = 3 * BLOCK + 5
     x, y = ((rng.standard_normal(n) * 9).astype(dtype) for _ in range(2))
@@ -96,10 +96,7 @@ def test_arithmetic(tt):
     assert np.array_equal(out, np.concatenate(want).astype(np.float32))
 
 
-@pytest.mark.parametrize(
-    "compare", [np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal], ids=lambda f: f.__name__
-)
-def test_comparisons(tt, compare):
+def test_comparisons(tt):
     @tt.jit
     def k(x, out, value):
         i = tt.arange(0, 16)
@@ -113,8 +110,7 @@ def test_comparisons(tt, compare):
 
     x, out = np.arange(16, dtype=np.int32), np.zeros(96, np.bool_)
     k[1](x, out, 7)
-    place = [np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal].index(compare) * 16
-    assert np.array_equal(out[place : place + 16], compare(x, 7))
+    assert np.array_equal(out, np.concatenate([x < 7, x <= 7, x > 7, x >= 7, x == 7, x != 7]))
 
 
 def test_types_meet_as_in_numpy(tt):
