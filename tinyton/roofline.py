@@ -121,7 +121,7 @@ def _measure(name: str) -> Roofline:
     n, blocks, programs, tile, rounds = {
         "cuda": (1 << 27, (1024, 4096), 16 * executor.sm_count, 2048, 512),
         "opencl": (1 << 24, (256, 4096), 16 * executor.sm_count, 256, 64),
-        "interpreter": (1 << 20, (1 << 18, 1 << 20), 1, 1 << 16, 1),
+        "interpreter": (1 << 20, (1 << 14, 1 << 16), 1, 1 << 16, 1),
     }[name]
     x, out = zeros(n, float32), empty(n, float32)
     moved = min(min(bench(lambda b=block: copy[n // b](x, out, BLOCK=b), repeats=9).times) for block in blocks)

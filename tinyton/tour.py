@@ -51,7 +51,7 @@ def main() -> None:
 
     _say("The same sum, with other tiles", f"{'BLOCK':>8}  {'programs':>8}  {'time':>9}  {'GB/s':>7}  of roof")
     roof = roofline()
-    for block in (1 << 14, 1 << 16, 1 << 18) if slow else (32, 128, 512, 2048, 8192):
+    for block in (1 << 12, 1 << 14, 1 << 16) if slow else (32, 128, 512, 2048, 8192):
         timed = bench(lambda b=block: add[cdiv(n, b)](*on_device, n, BLOCK=b), repeats=5)
         share = roof.seconds(nbytes=12 * n) / timed.seconds
         print(
