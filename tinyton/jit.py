@@ -87,8 +87,10 @@ class JITFunction:
     def _learn(self, bound: dict[str, Any], options: tuple, compiled: CompiledKernel) -> None:
         """Remembers a launch, so that the next one like it takes the short way."""
         classes = tuple(bound[n].__class__ for n in self.runtime)
+        if not usable(classes, compiled.executor):
+            return
         constants = [bound[n] for n in self.source.constexprs] + [v for _, v in self._read_outside(self.watched)]
-        if not usable(classes, compiled.executor) or any(exact(v) != (type(v), v) for v in constants):
+        if any(exact(v) != (type(v), v) for v in constants):
             return
         route = next((r for r in self._routes if r.classes == classes), None)
         if route is None:

@@ -88,6 +88,8 @@ class Executor:
             "private": 1 << 20 if self.on_cpu else 1 << 16,  # a CPU keeps all threads of a program on one stack
             **dict.fromkeys("xyz", 2**31 - 1),
         }
+        d = self.device  # PoCL's version names the CPU
+        self._key = f"opencl {d.platform.name} {d.name} {d.driver_version} {d.version}"
         self._last: Any = None
         self.recorded: list[Any] | None = None
         self.lock = threading.Lock()  # a kernel object holds the arguments of one launch
@@ -125,8 +127,7 @@ class Executor:
         }
 
     def key(self) -> str:
-        d = self.device
-        return f"opencl {d.platform.name} {d.name} {d.driver_version}"
+        return self._key
 
     def attribute(self, threads: int) -> str:
         return ""
