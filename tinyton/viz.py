@@ -101,7 +101,12 @@ class Picture:
 def plot(table: Any, x: str | None = None, y: str | None = None, by: str | None = None) -> Picture:
     """A table of `tt.sweep` as lines: ``y`` (by default the last of GB/s, TFLOP/s, time_us that it has) over ``x`` (the
     first swept parameter), a line for each value of ``by`` (the second swept parameter, if there is one). The measured
-    roof is a dashed line; the shade is from the 20th to the 80th percentile."""
+    roof is a dashed line; the shade is from the 20th to the 80th percentile.
+
+    >>> import pandas as pd
+    >>> plot(pd.DataFrame({"n": [1, 2], "time_us": [3.0, 4.5], "spread": [0.1, 0.1]})).alt
+    'time_us over n: from 3 to 4.5, best at n = 1'
+    """
     over = list(table.attrs.get("over", table.columns[:1]))
     x = x or over[0]
     by = by or next((name for name in over if name != x and table[name].nunique() > 1), None)
