@@ -211,7 +211,7 @@ class Writer:
         self.close()
         body = self.lines
         head = self.dialect.head(name, params, attribute, self.threads)
-        if self.shared_bytes > STATIC_SHARED:
+        if self.shared_bytes > STATIC_SHARED and self.dialect.name == "cuda":
             head.append(f"    extern {self.dialect.shared} char shared_memory[];")
         elif self.shared_bytes:
             head.append(f"    {self.dialect.shared} char shared_memory[{self.shared_bytes}];")
