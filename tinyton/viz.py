@@ -137,8 +137,8 @@ def plot(table: Any, x: str | None = None, y: str | None = None, by: str | None 
         if by:
             axes.legend()
 
-    best = table.loc[table[y].idxmin() if y == "time_us" else table[y].idxmax()]
-    alt = f"{y} over {x}: from {table[y].min():,.4g} to {table[y].max():,.4g}, best at {x} = {best[x]}"
+    best = table[x][table[y].idxmin() if y == "time_us" else table[y].idxmax()]
+    alt = f"{y} over {x}: from {table[y].min():,.4g} to {table[y].max():,.4g}, best at {x} = {best}"
     return Picture(table[[*over, y]].to_string(index=False), alt, draw)
 
 
