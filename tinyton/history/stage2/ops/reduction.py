@@ -36,17 +36,18 @@ def _emit_reduce(e, op):
         return
     while half * 2 < e.threads:
         half *= 2
-    memory = e.shared(dtype, e.threads)
-    mine, other = f"{memory}[thread]", f"{memory}[thread + step]"
-    e.barrier()
-    e.line(f"{mine} = {e.get(x)};")
-    e.barrier()
-    e.line(f"for (int step = {half}; step > 0; step >>= 1) {{")
-    e.line(f"    if (thread < step && thread + step < {e.threads})")
-    e.line(f"        {mine} = {combine(e, how, dtype, mine, other)};")
+    partial, step = e.fresh("partial"), e.fresh("step")
+    space = "__local " if e.dialect.name == "opencl" else ""
+    e.line(f"{space}{e.c(dtype)}* const {partial} = {e.shared(dtype, e.threads)};")
+    e.line(f"{partial}[thread] = {e.get(x)};")
+    e.line(e.dialect.barrier)
+    e.line(f"for (int {step} = {half}; {step} > 0; {step} >>= 1) {{")
+    e.line(f"    if (thread < {step} && thread + {step} < {e.threads})")
+    both = combine(e, how, dtype, f"{partial}[thread]", f"{partial}[thread + {step}]")
+    e.line(f"        {partial}[thread] = {both};")
     e.line(f"    {e.dialect.barrier}")
     e.line("}")
-    e.declare(op.result, f"{memory}[0]")
+    e.declare(op.result, f"{partial}[0]")
 
 
 @op(numpy=_reduce, emit=_emit_reduce, kind="statement", public=False)
