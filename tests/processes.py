@@ -30,7 +30,10 @@ def python(folder, script, *, timeout=60, prelude=PRELUDE, check=True, **environ
     file = folder / "script.py"
     file.write_text(prelude + dedent(script), encoding="utf-8")
     variables = dict(os.environ)
-    variables |= {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]), "TINYTON_CACHE_DIR": str(folder / "cache")}
+    variables |= {
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        "TINYTON_CACHE_DIR": str(folder / "cache"),
+    }
     if environ.get("TINYTON_BACKEND") == "opencl":
         variables["TINYTON_BUILD_OPTIONS"] = "-cl-opt-disable"
     variables |= environ
