@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import atexit
 import warnings
 from typing import Any
 
@@ -36,7 +35,6 @@ class Executor:
         device = cu.Device(0)
         self.context = device.retain_primary_context()
         self.context.push()
-        atexit.register(self.context.pop)
         atexit.register(self.context.pop)
         self.max_threads = device.get_attribute(cu.device_attribute.MAX_THREADS_PER_BLOCK)
         self.max_grid = (2**31 - 1, 65535, 65535)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import atexit
 import struct
 import warnings
 from typing import Any
@@ -48,7 +47,6 @@ class Executor:
         self.device = cu.Device(0)
         self.context = self.device.retain_primary_context()
         self.context.push()
-        atexit.register(self.context.pop)
         atexit.register(self.context.pop)
         self.arch = "sm_{}{}".format(*self.device.compute_capability())
         self.limits = {
