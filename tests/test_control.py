@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tinyton as tt
-from conftest import kernel
+from conftest import kernel, mappings
 
 
 def run(lines, *args, size=8, dtype=np.float64, mapping=None, **names):
@@ -204,6 +204,7 @@ def test_loop_errors(interpreter, case):
 # -- branches ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("mapping", mappings(None, 4), indirect=True)
 @pytest.mark.parametrize("n", [-1, 0, 1, 2, 7])
 def test_branches(mapping, n):
     lines = """
@@ -320,6 +321,7 @@ def test_what_depends_on_the_path_may_stay_unused(interpreter, case):
     run("\n".join([*lines, "x = 1", "tt.store(out, x)"]), 3)
 
 
+@pytest.mark.parametrize("mapping", mappings(None, 4), indirect=True)
 def test_a_tile_may_be_a_number_on_the_other_path(mapping):
     lines = """
 i = tt.arange(0, 4)

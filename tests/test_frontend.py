@@ -223,7 +223,7 @@ REFUSED = {
     "shapes": (
         ["x = tt.arange(0, 4) + tt.arange(0, 8)"],
         "tt.arange(0, 4) + tt.arange(0, 8)",
-        "dimension 0 is 4 on one side and 8 on the other",
+        "dimension 0 is 4 on one side, 8 on the other",
     ),
     "power of two": (["x = tt.zeros((4, 10))"], "(4, 10)", "dimension 1 of the tile is 10"),
     "next power": (["x = tt.zeros(10)"], "10", "next_power_of_2(10) = 16"),

@@ -57,7 +57,7 @@ def steps(a):
 @pytest.mark.parametrize("masked", [True, False], ids=["masked", "unmasked"])
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("dtype", ["int8", "float16", BFLOAT16, "float32", "int64", "bool"], ids=str)
-@pytest.mark.parametrize("mapping", mappings(None, 4), indirect=True)
+@pytest.mark.parametrize("mapping", mappings(None, 2), indirect=True)
 def test_a_view_is_read_by_its_strides(mapping, view, dtype, masked):
     x = VIEWS[view](sample((20, 40), dtype))
     out = Guarded((7, 13), dtype)
@@ -270,7 +270,7 @@ def k(x, out, M: tt.constexpr, N: tt.constexpr):
 
 def test_padding_does_not_mix(interpreter):
     k = kernel("@tt.jit\ndef k(x):\n    tt.store(x + tt.arange(0, 32), tt.arange(0, 27) + tt.arange(0, 32))")
-    with pytest.raises(tt.KernelTypeError, match="dimension 0 is 27 on one side and 32 on the other"):
+    with pytest.raises(tt.KernelTypeError, match="dimension 0 is 27 on one side, 32 on the other"):
         k[1](np.zeros(32))
 
 
@@ -282,7 +282,7 @@ def twice(x, out, n, B: tt.constexpr):
 
 @pytest.mark.parametrize("n", [512, 511, 257, 1])
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
-@pytest.mark.parametrize("mapping", mappings(None, 1, 4), indirect=True)
+@pytest.mark.parametrize("mapping", mappings(None, 4), indirect=True)
 def test_vectors_at_every_alignment(mapping, dtype, n):
     """16-byte accesses are for data that is aligned; views that start anywhere still give the right elements."""
     for first in (0, 1, 8):
