@@ -41,13 +41,10 @@ class Lowered:
     @property
     def located(self) -> str:
         """The C with #line directives, so that the C compiler's messages name the kernel's own lines."""
-        out, last = [], 0
+        out = []
         for text, at in self.lines:
-            if at != last and at:
-                out.append(f'#line {at} "kernel {self.symbol}"')
-            elif at and text.strip():
-                out.append(f'#line {at} "kernel {self.symbol}"')
-            last = at
+            if at and text.strip():
+                out.append(f'#line {at} "kernel {ascii(self.name)[1:-1]}"')
             out.append(text)
         return "\n".join(out)
 

@@ -195,7 +195,8 @@ class Writer:
 
     def kernel_text(self, attribute: str) -> list[tuple[str, int]]:
         """The whole source."""
-        name = self.symbol = self.fresh(self.kernel.name)
+        suffix = "" if self.kernel.name.endswith("_kernel") else "_kernel"  # no function of the C library ends so
+        name = self.symbol = self.fresh(self.kernel.name + suffix)
         params, prologue = [], []
         for v in self.kernel.params:
             param = self.name(v)
