@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import tinyton as tt
-
 from conftest import kernel
 
 

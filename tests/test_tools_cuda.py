@@ -51,16 +51,6 @@ def test_times_do_not_hold_the_hosts_work():
     assert once.us < 10  # a launch from Python takes the host longer than the device
 
 
-def test_without_a_flush_the_cache_helps():
-    n = 1 << 20
-    x, y, out = arrays(n)
-
-    def call():
-        add[n // 1024](x, y, out, n, BLOCK=1024)
-
-    assert tt.bench(call, flush=False).seconds < tt.bench(call).seconds
-
-
 def test_roofs():
     roofs = tt.roofline()
     assert roofs.memory_gb_s > 100 and roofs.compute_gflop_s > 1000 and roofs.ridge > 2

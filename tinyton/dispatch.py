@@ -85,7 +85,7 @@ def entrance(kernel: Any, routes: list[Route], executor: Any = None) -> Callable
     }
     text = f"def {kernel.source.name}(_tt_grid, /, {bind}*_tt_extra, {'=None, '.join(OPTIONS)}=None, **_tt_named):\n"
     if routes:
-        scope |= {"_tt_thread": threading.get_ident, "_tt_main": executor.thread, "_tt_executor": executor}
+        scope |= {"_tt_thread": threading.get_ident, "_tt_executor": executor}
         scope |= {"_tt_limits": executor.limits, "_tt_most": executor.limits["x"], "_tt_failure": executor.cu.Error}
     for k, route in enumerate(routes):
         scope[f"_tt_entries{k}"] = route.entries
@@ -103,7 +103,7 @@ def _short_way(kernel: Any, route: Route, k: int, constants: list[str], scope: d
     if any(cls.__module__.startswith("torch") for cls in route.classes):
         scope["_tt_stream"] = sys.modules["torch"]._C._cuda_getCurrentRawStream
         doubts.append("_tt_stream(0)")
-    doubts += ["_tt_thread() != _tt_main", "_tt_executor.forked", "_tt_extra", "_tt_named"]
+    doubts += ["_tt_thread() != _tt_executor.thread", "_tt_executor.forked", "_tt_extra", "_tt_named"]
     doubts += ["num_stages", "num_ctas", "stream is not None"]
     reads = "; ".join(f"_tt_p{i} = {r[0]}" for i, r in enumerate(route.reads) if r) or "pass"
     meta = ", ".join(f"{n!r}: {n}" for n in constants)

@@ -54,13 +54,14 @@ class Executor:
 
         self.cu = cu
         self._side: Any = None
-        self.thread, self.forked = threading.get_ident(), False
+        self.thread: int | None = None  # the main thread, once the context is current there for good
+        self.forked = False
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
         self.device = cu.Device(0)
         self.context = self.device.retain_primary_context()
-        self.context.push()
-        atexit.register(self._leave)
+        with self.here():
+            pass
         a, d = cu.device_attribute, self.device
         self.capability = d.compute_capability()
         self.arch = "sm_{}{}".format(*self.capability)
@@ -92,7 +93,7 @@ class Executor:
 
     @contextmanager
     def here(self) -> Iterator[None]:
-        """The context, current in this thread."""
+        """The context, current in this thread: in the main one it stays so, others hand it back, as PyCUDA wants."""
         if self.forked:
             raise BackendError(
                 "this process was forked after CUDA was in use, which CUDA does not survive; "
@@ -102,6 +103,11 @@ class Executor:
             yield
             return
         self.context.push()
+        if threading.current_thread() is threading.main_thread():
+            self.thread = threading.get_ident()
+            atexit.register(self._leave)
+            yield
+            return
         try:
             yield
         finally:
