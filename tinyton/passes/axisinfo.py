@@ -5,9 +5,9 @@ order in which a layout walks a tile, and where 32 bits are enough."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ..dtypes import bool_
+from ..dtypes import bool_, int64
 from ..ir import Block, Kernel, Op, Value
 
 BIG = 1 << 20  # "divisible by anything that matters"
@@ -117,6 +117,18 @@ def _loop(op: Op, facts: dict[Value, Info]) -> None:
 
 
 def _result(op: Op, v: Value, xs: list[Info]) -> Info:
+    """Facts about a result. Integers that may wrap around run irregularly, but what divides them still does; int64 is
+    taken as endless."""
+    info, t = _endless(op, v, xs), v.type
+    if t.pointer or not t.dtype.is_int or t.dtype in (bool_, int64):
+        return info
+    low, high = t.dtype.range
+    if low <= info.low and info.high <= high:
+        return info
+    return replace(info, steps=tuple(s and None for s in info.steps), divisor=min(info.total, 1 << t.dtype.bits - 1))
+
+
+def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
     t = v.type
     rank = len(t.shape)
     if op.name == "const":
@@ -133,8 +145,8 @@ def _result(op: Op, v: Value, xs: list[Info]) -> Info:
     if op.name == "broadcast":
         return Info(xs[0].steps if xs[0].steps else (0,) * rank, xs[0].divisor, xs[0].low, xs[0].high)
     if op.name == "cast" and t.dtype.is_int and op.operands[0].type.dtype.is_int and t.dtype is not bool_:
-        low, high = t.dtype.range
-        if low <= xs[0].low and xs[0].high <= high:
+        source, target = op.operands[0].type.dtype.range, t.dtype.range
+        if max(source[0], target[0]) <= xs[0].low and xs[0].high <= min(source[1], target[1]):
             return xs[0]
     if t.dtype.is_int and t.dtype is not bool_ or t.pointer:
         if op.name in ("add", "sub", "addptr"):

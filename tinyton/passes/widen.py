@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..dtypes import int32, int64
+from ..dtypes import DType, bool_, int64
 from ..ir import Block, Builder, Kernel, Op, Type, Value
 from .axisinfo import Info
 
@@ -17,8 +17,7 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
     """Before: ``t = mul pid 1024; offs = add t lanes; q = addptr p offs`` in i32. After: the same in i64; other users
     of ``offs`` see a cast back, comparisons compare the wide value."""
     wanted = _offsets(kernel)
-    low, high = int32.range
-    unsafe = {v for v in wanted if v.type.dtype is int32 and not (low <= facts[v].low and facts[v].high <= high)}
+    unsafe = {v for v in wanted if v.type.dtype is not int64 and not _within(v.type.dtype, facts[v])}
     wide: dict[Value, Value] = {}
     narrow: dict[Value, Value] = {}
 
@@ -47,7 +46,16 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
                 b.ops.append(
                     replace(op, operands=(ptr, as_wide(b, offset) if offset in wide else as_narrow(b, offset)))
                 )
-            elif op.name in COMPARE and any(v in wide for v in op.operands):
+            elif _exact(op) and op.result in wanted and any(v in wide for v in op.operands):
+                b.ops.append(replace(op, operands=tuple(as_narrow(b, v) for v in op.operands)))
+                narrow[op.result] = op.result  # for who does not use it as an offset
+                if op.name == "cast":
+                    wide[op.result] = wide[op.operands[0]]
+                else:
+                    value = Value(replace(op.result.type, dtype=int64), op.result.name)
+                    b.ops.append(replace(op, operands=tuple(as_wide(b, v) for v in op.operands), results=(value,)))
+                    wide[op.result] = value
+            elif op.name in COMPARE and op.operands[0].type.dtype.kind == "i" and any(v in wide for v in op.operands):
                 b.ops.append(replace(op, operands=tuple(as_wide(b, v) for v in op.operands)))
             elif op.name == "for":
                 b.ops.append(loop(b, op))
@@ -82,6 +90,19 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
     return replace(kernel, body=block(kernel.body))
 
 
+def _within(dtype: DType, info: Info) -> bool:
+    low, high = dtype.range
+    return low <= info.low and info.high <= high
+
+
+def _exact(op: Op) -> bool:
+    """True for arithmetic that 64 bits do as well, and for what only brings an integer to a wider type."""
+    if op.name != "cast":
+        return op.name in EXACT
+    source, target = op.operands[0].type.dtype, op.result.type.dtype
+    return bool_ not in (source, target) and source.is_int and target.is_int and source.bits < target.bits
+
+
 def _offsets(kernel: Kernel) -> set[Value]:
     """Every value that an offset of a pointer is made of by exact integer arithmetic."""
     made = {v: op for op in kernel.ops() for v in op.results}
@@ -100,6 +121,6 @@ def _offsets(kernel: Kernel) -> set[Value]:
             continue
         found.add(v)
         queue.extend(carried.get(v, ()))
-        if v in made and made[v].name in EXACT:
+        if v in made and _exact(made[v]):
             queue.extend(made[v].operands)
     return found
