@@ -94,6 +94,7 @@ def branch(t: Tracer, test: Value, bodies: tuple[Callable[[], None], Callable[[]
             t.env[name], t.bound_at[name] = env_x[name], max(at_x[name], at_y[name])
             continue
         absent = [e for e in (env_x, env_y) if name not in e or isinstance(e[name], Missing)]
+        t.bound_at[name] = max(at_x.get(name, 0), at_y.get(name, 0))
         if absent:
             line = at_x.get(name) or at_y.get(name)
             have = next((e[name] for e in (env_x, env_y) if isinstance(e.get(name), Missing)), None)
@@ -107,7 +108,6 @@ def branch(t: Tracer, test: Value, bodies: tuple[Callable[[], None], Callable[[]
             t.env[name] = merged
         else:
             results.append((name, merged))
-            t.bound_at[name] = max(at_x[name], at_y[name])
     outs = tuple(Value(pair[0].type, name.strip("?")) for name, pair in results)
     blocks = tuple(Block((), tuple(ops), tuple(pair[k] for _, pair in results)) for k, ops in enumerate((ops_x, ops_y)))
     t.builder.ops.append(Op("if", (test,), outs, {}, blocks, t.source.loc(node)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -119,9 +119,7 @@ class Tracer:
         """Assigns a name; the value takes it as its name in the IR, unless it has one."""
         last = self.builder.ops[-1] if self.builder.ops else None
         if isinstance(value, Value) and not value.name and last and last.results == (value,):
-            named = replace(value, name=name)
-            self.builder.ops[-1] = replace(last, results=(named,))
-            value = named
+            object.__setattr__(value, "name", name)  # in place: other names, or a tuple, may hold the value too
         self.env[name] = value
         self.bound_at[name] = self.source.loc(node).line
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 
 from .._later import LATER
 from ..errors import KernelSyntaxError, TinytonError
@@ -65,8 +64,7 @@ class Tracer:
         """Assigns a name; the value takes it as its name in the IR, unless it has one."""
         last = self.builder.ops[-1] if self.builder.ops else None
         if isinstance(value, Value) and not value.name and last and last.results == (value,):
-            value = replace(value, name=name)
-            self.builder.ops[-1] = replace(last, results=(value,))
+            object.__setattr__(value, "name", name)  # in place: other names may hold the value too
         self.env[name] = value
 
     def lookup(self, name: str) -> object:
