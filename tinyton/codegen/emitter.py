@@ -412,6 +412,7 @@ class Emitter(Writer):
         mask = mask_of(op)
         if mask not in self.plan.monotone or layout.registers <= width:
             return body(False)
+        self.close()  # an open loop belongs before the branches
         s = Scope(self, layout, 1, last=True)
         test = s.condition(op)
         self.comment([op])

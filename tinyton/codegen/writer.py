@@ -7,7 +7,7 @@ import re
 from ..dtypes import DType, bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 from ..ir import Block, Kernel, Op, Value, uses
 from ..ops import OPS
-from .dialect import COMMON, NEEDS, Dialect
+from .dialect import COMMON, CUDA, NEEDS, OPENCL, Dialect
 
 UNSIGNED = {int8: uint8, int16: uint16, int32: uint32, int64: uint64}
 RESERVED = set(
@@ -17,8 +17,17 @@ RESERVED = set(
     return short signed sizeof static struct switch template this throw true try typedef typeid typename union unsigned
     using virtual void volatile wchar_t while xor thread shared global constant generic image2d_t event_t main
     threadIdx blockIdx blockDim gridDim warpSize uchar ushort uint ulong size_t NAN INFINITY linux unix i386 vector
-    pipe
-    exp exp2 log sqrt rsqrt floor ceil tanh fma fmax fmin fmod fabs copysign""".split()
+    pipe quad complex imaginary read_only write_only read_write sampler_t typeof concept requires consteval constinit
+    static_assert static_cast const_cast dynamic_cast reinterpret_cast thread_local and_eq or_eq not_eq xor_eq
+    exp exp2 log sqrt rsqrt floor ceil tanh fma fmax fmin fmod fabs copysign
+    barrier get_group_id get_num_groups get_local_id shared_memory NULL EOF MAXFLOAT""".split()
+)
+HELPERS = {*CUDA.helpers, *OPENCL.helpers, *COMMON}
+# Names of the C compiler, registers, vectors, helpers for one type (floordiv_int32), vector types, macros of C.
+PATTERNS = re.compile(
+    r"\d.*|_[_A-Z].*|cl_\w+|r\d*|((load|store)_)?[a-z]+\d+x\d+|\w+_(bool|(u?int|b?float)\d+)"
+    r"|(u?(char|short|int|long)|float|double|half)\d+"
+    r"|(FLT|DBL|HALF|CHAR|SCHAR|UCHAR|SHRT|USHRT|INT|UINT|LONG|ULONG|CLK|CL|FP|HUGE|M)_\w+"
 )
 STATIC_SHARED = 48 * 1024  # CUDA gives more only at launch
 FRESH_SHARED = 8 * 1024  # as much may be taken without reuse: little enough not to cost occupancy
@@ -55,11 +64,8 @@ class Writer:
     def fresh(self, base: str) -> str:
         """A C name that is not taken, like ``base``."""
         base = re.sub(r"\W", "_", base, flags=re.ASCII) or "t"
-        base = (
-            base + "_"
-            if base in RESERVED or base[0].isdigit() or base.startswith("__") or re.fullmatch(r"r\d*", base)
-            else base
-        )
+        if base in RESERVED or base in HELPERS or PATTERNS.fullmatch(base):
+            base += "_"
         base = base[:60]
         name, k = base, 1
         while name in self.taken:
@@ -160,7 +166,8 @@ class Writer:
         for loc in dict.fromkeys(op.loc for op in ops if op.loc):
             if loc.line != self.said:
                 self.said = loc.line
-                text = loc.text.strip().encode("ascii", "backslashreplace").decode().replace("\\", "/")
+                text = loc.text.strip().encode("ascii", "backslashreplace").decode()
+                text = text.replace("\\", "/").replace("??/", "? ? /")  # neither may end a line
                 self.line(f"// {text}")
 
     # -- expressions -----------------------------------------------------------------------------------------------
@@ -179,9 +186,19 @@ class Writer:
         op = self.made.get(v)
         return op.attrs["value"] if op and op.name == "const" else None
 
+    def is_constant(self, v: Value) -> bool:
+        """True for a number, and for a tile filled with one."""
+        op = self.made.get(v)
+        return op is not None and (
+            op.name == "const" or OPS[op.name].kind == "view" and self.is_constant(op.operands[0])
+        )
+
     def expression(self, op: Op, args: list[str]) -> str:
         """C for one element of an elementwise op, rounded or wrapped to what its type can hold."""
         entry, t = OPS[op.name], op.result.type.dtype
+        long = [k for k, v in enumerate(op.operands) if v.type.dtype in (int64, uint64) and not v.type.pointer]
+        if long and op.name != "addptr" and all(self.is_constant(op.operands[k]) for k in long):  # C takes them for int
+            args[long[0]] = f"({self.c(op.operands[long[0]].type.dtype)}){args[long[0]]}"
         text = re.sub(r"(\w)\(\(([^()]*)\)\)", r"\1(\2)", entry.emit(self, op, *args))
         if entry.exact or op.result.type.pointer or entry.kind == "index":
             return text
@@ -199,11 +216,12 @@ class Writer:
         name = self.symbol = self.fresh(self.kernel.name + suffix)
         params, prologue = [], []
         for v in self.kernel.params:
-            param = self.name(v)
-            self.text[v] = param
+            self.text[v] = self.name(v)
+        for v, param in self.text.copy().items():
             if v.type.pointer and self.dialect.name == "opencl":
-                params += [f"{self.ctype(v)} {param}_buffer", f"const long {param}_first"]
-                prologue.append(f"    {self.ctype(v)} const {param} = {param}_buffer + {param}_first;")
+                buffer, first = self.fresh(f"{param}_buffer"), self.fresh(f"{param}_first")
+                params += [f"{self.ctype(v)} {buffer}", f"const long {first}"]
+                prologue.append(f"    {self.ctype(v)} const {param} = {buffer} + {first};")
             elif v.type.pointer:
                 params.append(f"{self.ctype(v)} {param}")
             else:

@@ -93,8 +93,9 @@ def _across_warps(e, op, rest, warps, lanes) -> None:
     with e.loop(rest, [op]) as s:
         cell = e.cell(op.result, s)
         s.line(f"{cell} = {memory}[{s.position(rest.shape)}];")
-        s.line(f"for (int k = 1; k < {1 << len(warps)}; ++k)")
-        s.line(f"    {cell} = {combine(e, how, dtype, cell, f'{memory}[k * {size} + {s.position(rest.shape)}]')};")
+        k = e.fresh("warp")
+        s.line(f"for (int {k} = 1; {k} < {1 << len(warps)}; ++{k})")
+        s.line(f"    {cell} = {combine(e, how, dtype, cell, f'{memory}[{k} * {size} + {s.position(rest.shape)}]')};")
 
 
 @op(numpy=_reduce, emit=_emit_reduce, kind="statement", public=False)

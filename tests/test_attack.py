@@ -1,0 +1,184 @@
+"""Programs that are odd but right: names that C has taken, numbers that wrap around, indices of narrow types."""
+
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+import conftest
+from conftest import same_bits
+
+f32, i32 = np.float32, np.int32
+
+
+NAMES = """thread r r0 k warp shared_memory load_float32x4 float32x4 sum_float32 half_bits barrier get_group_id
+FLT_MAX M_PI _Complex __x cl_khr_fp64 float4 static_cast read_only exp fmax min NAN linux à 名""".split()
+
+
+def kernel(text):
+    return conftest.kernel(dedent(text))
+
+
+def test_a_variable_may_have_any_name(mapping):
+    each = "".join(
+        f"""
+            {name} = tt.load(x + i, mask=i < n)
+            y = tt.exp({name} * 0) + {name} + tt.sum({name})
+            {name} = tt.max({name})
+            tt.store(out + i, tt.load(out + i) + y + {name}.to(tt.float16).to(tt.int32) // 5)"""
+        for name in NAMES
+    )
+    k = kernel(f"""
+        @tt.jit
+        def k(x, out, n):
+            i = tt.arange(0, 256){each}
+    """)
+    x, out = np.arange(256, dtype=f32), np.zeros(256, f32)
+    k[1](x, out, 256, num_warps=mapping.warps)
+    same_bits(out, len(NAMES) * (x + 1 + x.sum() + 51))
+
+
+def test_arguments_may_be_named_like_parts_of_others(executor):
+    k = kernel("""
+        @tt.jit
+        def k(x, x_buffer, x_first, x_2):
+            tt.store(x, tt.load(x_buffer) + tt.load(x_first) + x_2)
+    """)
+    x = np.zeros(1, i32)
+    k[1](x, np.array([1], i32), np.array([2], i32), 4)
+    assert x.tolist() == [7]
+
+
+@pytest.mark.parametrize(
+    "name", "max dot printf norm double main kernel half_bits float16 FLT_MAX read_only 名".split()
+)
+def test_a_kernel_may_have_any_name(executor, name):
+    k = kernel(f"""
+        @tt.jit
+        def {name}(x):
+            tt.store(x, tt.load(x) + 1)
+        k = {name}
+    """)
+    x = np.zeros(1, np.float16)
+    k[1](x)
+    assert x == 1 and k.compile(x).name == name
+
+
+def test_two_names_may_hold_one_value(executor):
+    k = kernel("""
+        @tt.jit
+        def k(x):
+            i = tt.arange(0, 4)
+            a = b = tt.load(x + i)
+            pair = (tt.load(x + i), 1)
+            c = pair[0]
+            d = pair[0]
+            tt.store(x + i, a + b + c + d)
+    """)
+    x = np.arange(4, dtype=i32)
+    k[1](x)
+    assert x.tolist() == [0, 4, 8, 12]
+
+
+def test_arithmetic_of_64_bit_constants_is_done_in_64_bits(executor):
+    k = kernel("""
+        @tt.jit
+        def k(x, y):
+            i = tt.arange(0, 2)
+            million = tt.full((2,), 1000000, tt.int64)
+            tt.store(x + i, million * million)
+            less = tt.where(i > 0, tt.full((2,), 5, tt.uint64), tt.full((2,), 7, tt.uint64))
+            tt.store(y + i, ~tt.full((2,), 5, tt.uint64) + (less - 6))
+    """)
+    x, y = np.zeros(2, np.int64), np.zeros(2, np.uint64)
+    k[1](x, y)
+    assert x.tolist() == [10**12] * 2
+    assert y.tolist() == [2**64 - 6 + 1, 2**64 - 6 - 1]
+
+
+@pytest.mark.parametrize(
+    ("test", "first"),
+    [("i.to(tt.uint32) - 5 < 300", 5), ("i + 2147483600 < 0", 48), ("i * 8000000 < 0", 269)],
+)
+def test_a_mask_of_numbers_that_wrap_around_holds_where_it_holds(mapping, test, first):
+    k = kernel(f"""
+        @tt.jit
+        def k(x, out):
+            i = tt.arange(0, 512)
+            mask = {test}
+            tt.store(out + i, tt.load(x + i, mask=mask, other=-1), mask=mask)
+    """)
+    i, out = np.arange(512, dtype=i32), np.full(512, -2, i32)
+    k[1](i, out, num_warps=mapping.warps)
+    on = (i >= first) & (i < 305 if first == 5 else True)
+    same_bits(out, np.where(on, i, -2).astype(i32))
+
+
+def test_offsets_of_narrow_and_unsigned_types_are_computed_in_64_bits(mapping):
+    k = kernel("""
+        @tt.jit
+        def k(x, out, same, back, far, big, a, b):
+            i = tt.arange(0, 16)
+            u = tt.load(x + i)
+            wide = u * 20
+            tt.store(out + wide, i)
+            tt.store(same + i, wide)
+            tt.store(back + 15 - u, i)
+            tt.store(far + (big + a * b) + i, i)
+    """)
+    for dtype in (np.uint8, np.int8, np.uint16, np.uint32):
+        x, i = np.arange(16, dtype=dtype), np.arange(16, dtype=i32)
+        out, same, back, far = np.full(320, -1, i32), np.zeros(16, i32), np.zeros(16, i32), np.zeros(16, i32)
+        k[1](x, out, same, back, far, -(2**40), 2**20, 2**20, num_warps=mapping.warps)
+        assert out[::20].tolist() == i.tolist() and (out >= 0).sum() == 16
+        same_bits(same, (x * dtype(20)).astype(i32))
+        same_bits(back, i[::-1].copy())
+        same_bits(far, i)
+
+
+def test_a_comparison_of_unsigned_offsets_wraps_around(mapping):
+    k = kernel("""
+        @tt.jit
+        def k(x, out):
+            i = tt.arange(0, 64)
+            u = i.to(tt.uint32) - 5
+            tt.store(out + i, tt.load(x + u, mask=u < 40, other=-1))
+    """)
+    x, out = np.arange(40, dtype=i32), np.zeros(64, i32)
+    k[1](x, out, num_warps=mapping.warps)
+    assert out.tolist() == [-1] * 5 + list(range(40)) + [-1] * 19
+
+
+def test_a_name_bound_on_one_path_may_stay_unused(executor):
+    k = kernel("""
+        @tt.jit
+        def k(x, n):
+            if n > 0:
+                a = 1
+                tt.store(x, a)
+            if n > 1:
+                a = 2
+                tt.store(x + 1, a)
+    """)
+    x = np.zeros(2, i32)
+    k[1](x, 1)
+    assert x.tolist() == [1, 0]
+
+
+def test_what_is_computed_before_a_load_by_vectors_is_known_after_it(mapping):
+    k = kernel("""
+        @tt.jit
+        def k(x, out, n):
+            i = tt.arange(0, 32)
+            j = tt.arange(0, 8)
+            at = i[:, None] * 8 + j[None, :]
+            turned = j[:, None] + i[None, :] * 8
+            a = tt.load(x + turned) - n
+            b = tt.load(x + at, mask=j[None, :] < n)
+            tt.store(out + turned, a)
+            tt.store(out + at, b + tt.load(out + at))
+    """)
+    x, out = np.arange(256, dtype=f32), np.zeros(256, f32)
+    for n in (3, 8):
+        k[1](x, out, n, num_warps=mapping.warps)
+        same_bits(out, x - n + np.where(np.arange(256) % 8 < n, x, 0))
