@@ -58,9 +58,7 @@ def rooms(sources: dict[str, str]) -> Counter[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="lines of code by room, without blanks, comments and docstrings"
-    )
+    parser = argparse.ArgumentParser(description="lines of code by room, without blanks, comments and docstrings")
     parser.add_argument("--stage", type=int, metavar="N", help="count the snapshot after stage N")
     args = parser.parse_args()
     number = args.stage or stages.stages()[-1].number

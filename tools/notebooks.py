@@ -154,9 +154,7 @@ def refresh(paths: list[Path]) -> bool:
         print(f"running {path.relative_to(ROOT)}", flush=True)
         path.write_text(normalised(execute(read(path))), encoding="utf-8")
     nbval = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=600", "-q", "-p", "no:cacheprovider"]
-    return (
-        subprocess.run([sys.executable, "-m", "pytest", *nbval, *map(str, paths)], cwd=ROOT).returncode == 0
-    )
+    return subprocess.run([sys.executable, "-m", "pytest", *nbval, *map(str, paths)], cwd=ROOT).returncode == 0
 
 
 def is_show(cell: NotebookNode) -> bool:
@@ -304,9 +302,7 @@ def export_text(source: Path, target: Path | None) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("refresh", "refresh-text", "normalise"):
         commands.add_parser(name).add_argument("paths", nargs="*", type=Path)
