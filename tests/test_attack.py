@@ -182,3 +182,23 @@ def test_what_is_computed_before_a_load_by_vectors_is_known_after_it(mapping):
     for n in (3, 8):
         k[1](x, out, n, num_warps=mapping.warps)
         same_bits(out, x - n + np.where(np.arange(256) % 8 < n, x, 0))
+
+
+def test_a_tile_may_be_moved_at_the_end_of_a_round_and_again_afterwards(mapping):
+    k = kernel("""
+        @tt.jit
+        def k(x, out, n):
+            i = tt.arange(0, 8)
+            column = tt.sum(tt.load(x + i[:, None] * 64 + tt.arange(0, 64)[None, :]), 1)[:, None]
+            a = tt.load(x + i[:, None])
+            b = tt.load(x + i[:, None])
+            for r in range(n):
+                a = column
+            for r in range(n):
+                b = column
+            tt.store(out + i[:, None], a + b)
+    """)
+    x, out = np.arange(512, dtype=f32), np.zeros(8, f32)
+    for n in (0, 2):
+        k[1](x, out, n, num_warps=mapping.warps)
+        same_bits(out, 2 * (x.reshape(8, 64).sum(1) if n else x[:8]))

@@ -276,8 +276,9 @@ class _Converter:
         return self.demand(b, v, self.layouts[param], identity(v)) if param in self.layouts else v
 
     def ending(self, block: Block, targets: tuple[Value, ...]) -> Block:
-        b = Builder()
+        b, outer = Builder(), dict(self.moved)
         yields = tuple(self.carried(b, v, p) for v, p in zip(block.yields, targets, strict=True))
+        self.moved = outer
         return replace(block, ops=(*block.ops, *b.ops), yields=yields)
 
     def anchor(self, op: Op) -> Layout:
