@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import conftest
+import tinyton as tt
 from conftest import same_bits
 
 f32, i32 = np.float32, np.int32
@@ -202,3 +203,27 @@ def test_a_tile_may_be_moved_at_the_end_of_a_round_and_again_afterwards(mapping)
     for n in (0, 2):
         k[1](x, out, n, num_warps=mapping.warps)
         same_bits(out, 2 * (x.reshape(8, 64).sum(1) if n else x[:8]))
+
+
+def test_the_line_under_a_caret_is_the_one_of_python(tmp_path, monkeypatch):
+    """A form feed or a line separator ends a line for str.splitlines, not in source."""
+    text = "import tinyton as tt\n@tt.jit\ndef k(x):\n    # a\x0cb\x1cc\u2028d\n    tt.store(x, 'a')\n"
+    (tmp_path / "page_breaks.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("TINYTON_BACKEND", "interpreter")
+    import page_breaks
+
+    with pytest.raises(tt.TinytonError) as error:
+        page_breaks.k[1](np.zeros(1, i32))
+    assert "line 5:\n    tt.store(x, 'a')\n    ^^^" in str(error.value)
+
+
+def test_a_function_of_constants_takes_keywords(executor):
+    k = kernel("""
+        @tt.jit
+        def k(x):
+            tt.store(x, tt.cdiv(7, y=2))
+    """)
+    x = np.zeros(1, i32)
+    k[1](x)
+    assert x == 4

@@ -183,7 +183,7 @@ def call(t: Tracer, node: ast.Call) -> object:
     values = [v for v in (*args, *kwargs.values()) if isinstance(v, Value)]
     if isinstance(function, LanguageFunction):
         if function.entry.host and not values:
-            return python(function.entry.host, *args)
+            return python(lambda: function.entry.host(*args, **kwargs))
         return apply(t, node, f"tt.{function.__name__}", function.entry.rule, args, kwargs)
     label = ast.unparse(node.func)
     if isinstance(function, DType):

@@ -83,7 +83,7 @@ def capture(function: Callable) -> Source:
     if not isinstance(tree, ast.FunctionDef) or tree.name != name:
         raise KernelSyntaxError(f"the source of {name} is not a def statement of that name; put @tt.jit nearest to def")
     params = tuple(inspect.signature(function).parameters.values())
-    source = Source(name, function, tree, text.splitlines(), max(first, 1), params, frozenset(), ())
+    source = Source(name, function, tree, text.split("\n"), max(first, 1), params, frozenset(), ())
     for star, extra in (("*", tree.args.vararg), ("**", tree.args.kwarg)):
         if extra:
             raise KernelSyntaxError(

@@ -50,4 +50,4 @@ def capture(function: Callable) -> Source:
         ) from None
     text = textwrap.dedent("".join(lines))
     params = tuple(inspect.signature(function).parameters)
-    return Source(name, function, ast.parse(text).body[0], text.splitlines(), first, params)  # type: ignore[arg-type]
+    return Source(name, function, ast.parse(text).body[0], text.split("\n"), first, params)  # type: ignore[arg-type]
