@@ -42,7 +42,7 @@ def together(a, b):
     return signed if signed.bits > unsigned.bits else f".to(tt.int{min(64, 2 * unsigned.bits)})"
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.product(tt.dtypes.ALL, repeat=2), ids=str)
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(tt.dtypes.ALL, repeat=2)), ids=str)
 def test_two_types_meet(interpreter, a, b):
     if a is b is tt.bool_:
         return
