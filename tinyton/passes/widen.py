@@ -15,8 +15,8 @@ COMPARE = {"lt", "le", "gt", "ge", "eq", "ne"}
 
 def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
     """Before: ``t = mul pid 1024; offs = add t lanes; q = addptr p offs`` in i32. After: the same in i64; other users
-    of ``offs`` see a cast back. Comparisons compare the wide value, but of unsigned integers, as ``u - 5 < n`` counts on
-    them to wrap around. An integer that is brought to a wider type on its way is wide from the start."""
+    of ``offs`` see a cast back. Comparisons compare the wide value, except of unsigned integers: ``u - 5 < n`` counts
+    on them to wrap around. An integer that is brought to a wider type on its way is wide from the start."""
     wanted = _offsets(kernel)
     unsafe = {v for v in wanted if v.type.dtype is not int64 and not _within(v.type.dtype, facts[v])}
     wide: dict[Value, Value] = {}
