@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from ..errors import KernelSyntaxError, KernelTypeError, TinytonError
 from ..ir import Block, Builder, Kernel, Op, Type, Value
 from .source import Source
 
-Handler = Callable[["Tracer", ast.AST], object]
+Handler = Callable[["Tracer", Any], object]
 HANDLERS: dict[type[ast.AST], Handler] = {}
 
 INSTEAD = {
