@@ -94,7 +94,7 @@ def test_objects(package):
     assert show(one.Box.area) == show("shapes.box.Box.area")
     assert show(one.shapes.box.make) == show("shapes.box.make")
     assert str(show(one.shapes.box.box)) == "box = make(1)"
-    assert show(one.shapes) == show("shapes") and show(one) == show("__init__.py")
+    assert show(one.shapes) == show("shapes") and show(one) == show("__init__.py", stage=1)
 
 
 @pytest.mark.parametrize(
