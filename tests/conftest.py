@@ -2,6 +2,7 @@
 
 import linecache
 import os
+import sys
 from itertools import count
 from typing import NamedTuple
 
@@ -33,6 +34,14 @@ def private_cache(tmp_path_factory):
 class Mapping(NamedTuple):
     executor: str
     warps: int | None
+
+
+@pytest.fixture(autouse=True)
+def stage_modules():
+    """What a test loads as a stage of some other package does not stay in the place of a stage of tinyton."""
+    before = {name: module for name, module in sys.modules.items() if name.startswith("tinyton_stage_")}
+    yield
+    sys.modules.update(before)
 
 
 def choose(name, monkeypatch):

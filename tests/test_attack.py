@@ -16,8 +16,8 @@ NAMES = """thread r r0 k warp shared_memory load_float32x4 float32x4 sum_float32
 FLT_MAX M_PI _Complex __x cl_khr_fp64 float4 static_cast read_only exp fmax min NAN linux à 名""".split()
 
 
-def kernel(text):
-    return conftest.kernel(dedent(text))
+def kernel(text, **names):
+    return conftest.kernel(dedent(text), **names)
 
 
 def test_a_variable_may_have_any_name(mapping):
@@ -227,3 +227,36 @@ def test_a_function_of_constants_takes_keywords(executor):
     x = np.zeros(1, i32)
     k[1](x)
     assert x == 4
+
+
+@pytest.mark.parametrize(
+    "line, words, under",
+    [
+        ("tt.store(out + i[:, None], i)", "pointers of shape [4, 1] would be repeated to [4, 4]", "out + i[:, None]"),
+        ("tt.store(out + i[:, None], 1, mask=i[None, :] < 2)", "would be repeated to [4, 4]", "out + i[:, None]"),
+        ("tt.store(out, x.shape[0])", "x is a pointer to an array's first element: it has no .shape", "x.shape"),
+        ("print(i)", "print is Python's own, which a kernel cannot call; store a value to look at it", "print"),
+        ("tt.store(out, sum(i))", "sum is Python's own, which a kernel cannot call; there is tt.sum", "sum"),
+        ("tt.store(out, other(i))", "other is a kernel, and a kernel does not call another", "other(i)"),
+    ],
+)
+def test_first_mistakes_are_told_apart(executor, line, words, under):
+    @tt.jit
+    def other(x):
+        tt.store(x, 0)
+
+    k = kernel(
+        f"""
+@tt.jit
+def k(x, out):
+    i = tt.arange(0, 4)
+    {line}
+""",
+        other=other,
+    )
+    x = np.zeros(4, np.int32)
+    with pytest.raises(tt.TinytonError) as caught:
+        k[1](x, x)
+    text, carets = str(caught.value).split("\n")[1:3]
+    assert words in str(caught.value)
+    assert text[carets.index("^") :][: carets.count("^")] == under

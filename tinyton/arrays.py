@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import backends
-from .dtypes import DType, bfloat16, from_numpy, pack, unpack
+from .dtypes import DType, bfloat16, float32, from_numpy, pack, unpack
 from .errors import BackendError, KernelTypeError, LaunchError
 
 
@@ -89,13 +89,13 @@ def _shape(shape: Any) -> tuple[int, ...]:
     return found
 
 
-def empty(shape: Any, dtype: Any) -> DeviceArray:
+def empty(shape: Any, dtype: Any = float32) -> DeviceArray:
     """A device array of undefined content. ``shape`` an int or a tuple, ``dtype`` ours or NumPy's."""
     executor, element, extents = backends.current(), from_numpy(dtype), _shape(shape)
     return DeviceArray(executor, executor.allocate(prod(extents) * element.itemsize), extents, element)
 
 
-def zeros(shape: Any, dtype: Any) -> DeviceArray:
+def zeros(shape: Any, dtype: Any = float32) -> DeviceArray:
     """A device array of zeros."""
     out = empty(shape, dtype)
     if out.size:

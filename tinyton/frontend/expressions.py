@@ -70,6 +70,11 @@ def attribute(t: Tracer, node: ast.Attribute) -> object:
     if isinstance(owner, Value):
         if node.attr == "dtype":
             return float32 if owner in t.builder.weak else owner.type.dtype
+        if owner.type.pointer and not owner.type.shape:
+            raise KernelTypeError(
+                f"{ast.unparse(node.value)} is a pointer to an array's first element: it has no .{node.attr}; "
+                f"pass extents and strides as arguments"
+            )
         if node.attr == "shape":
             return owner.type.shape
         if node.attr == "to":
@@ -207,7 +212,9 @@ def call(t: Tracer, node: ast.Call) -> object:
                 + ("; write .to(...)" if function in (int, float, bool) else "")
             )
         return python(lambda: function(*args, **kwargs))
-    raise KernelTypeError(f"{label} is a plain Python function; a kernel calls the functions of tt only")
+    is_kernel = hasattr(function, "watched")
+    what = "a kernel, and a kernel does not call another" if is_kernel else "a plain Python function"
+    raise KernelTypeError(f"{label} is {what}; a kernel calls the functions of tt only")
 
 
 def apply(t: Tracer, node: ast.Call, label: str, rule, args: list, kwargs: dict) -> object:

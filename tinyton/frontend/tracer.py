@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import numpy as np
 from .._later import LATER
 from ..errors import KernelSyntaxError, KernelTypeError, TinytonError
 from ..ir import Block, Builder, Kernel, Op, Type, Value
+from ..ops import PUBLIC
 from .source import Source
 
 Handler = Callable[["Tracer", Any], object]
@@ -132,6 +134,9 @@ class Tracer:
             return value
         if name in self.scope:
             return plain(self.scope[name], name)
+        if hasattr(builtins, name):
+            instead = f"; there is tt.{name}" if name in PUBLIC else "; store a value to look at it" * (name == "print")
+            raise KernelSyntaxError(f"{name} is Python's own, which a kernel cannot call{instead}")
         raise KernelSyntaxError(f"{name} is not defined: not a parameter, not assigned above, not a global")
 
     @contextmanager

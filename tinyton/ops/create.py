@@ -37,6 +37,9 @@ def full(b: Builder, shape: tuple[int, ...], value: object, dtype: object) -> Va
 
 @op(numpy=None, emit=None, kind="macro")
 def zeros(b: Builder, shape: tuple[int, ...], dtype: object = float32) -> Value:
-    """A tile of ``shape`` (an int or a tuple of powers of two) filled with zero of ``dtype``."""
+    """A tile of ``shape`` (an int or a tuple of powers of two) filled with zero of ``dtype``.
+
+    Outside of kernels, an array of any shape on the device.
+    """
     element = constant_dtype(dtype)
     return broadcast(b, literal(b, False if element is bool_ else 0, element), tile_shape(shape))

@@ -87,7 +87,7 @@ def load(b: Builder, ptr: Value, mask: Operand | None = None, other: Operand | N
     """The elements that ``ptr`` points at: a tile of the pointers' shape, or a scalar from a scalar pointer.
 
     Where ``mask`` (bool, broadcast to the pointers) is off, memory is not touched and the element is ``other``, by
-    default 0 of the element type.
+    default 0 of the element type. An address outside of the array is not checked, except by the interpreter.
     """
     ptr = _pointer(ptr)
     dtype, shape = ptr.type.dtype, ptr.type.shape
@@ -159,7 +159,8 @@ def _store_element(e, op, s) -> None:
 def store(b: Builder, ptr: Value, value: Operand, mask: Operand | None = None) -> None:
     """Writes ``value`` (a tile or a number, broadcast and converted to the element type) where ``ptr`` points.
 
-    Where ``mask`` is off nothing is written.
+    Value and mask broadcast to the pointers. Where ``mask`` is off nothing is written. An address outside of the array
+    is not checked, except by the interpreter.
     """
     ptr = _pointer(ptr)
     dtype = ptr.type.dtype
@@ -175,5 +176,10 @@ def store(b: Builder, ptr: Value, value: Operand, mask: Operand | None = None) -
             f"a tile of shape {list(shape)} cannot be stored to one address; add offsets to the pointer",
             argument="ptr",
         )
-    ptr, v = broadcast(b, ptr, shape), broadcast(b, v, shape)
-    b.add("store", (ptr, v, *operands), None)
+    if ptr.type.shape != shape:
+        raise KernelTypeError(
+            f"pointers of shape {list(ptr.type.shape)} would be repeated to {list(shape)}, with several values for one "
+            f"address; give pointers, value and mask one shape (a reduction keeps its extent of 1 with keep_dims=True)",
+            argument="ptr",
+        )
+    b.add("store", (ptr, broadcast(b, v, shape), *operands), None)
