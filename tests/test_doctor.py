@@ -147,15 +147,17 @@ def test_pycuda_is_built_with_what_the_toolkit_lacks_left_out(bare, monkeypatch)
     assert doctor.pycuda_build() == build
     monkeypatch.setattr(doctor, "_links", lambda root, library: library == "cudart")
     assert doctor.pycuda_build().splitlines() == [
-        "mkdir -p /tmp/cuda-links && ln -sf /usr/lib64/libcuda.so.1 /tmp/cuda-links/libcuda.so",
-        f"LIBRARY_PATH=/tmp/cuda-links {build}",
+        "links=$(mktemp -d)",
+        "ln -s /usr/lib64/libcuda.so.1 $links/libcuda.so",
+        f"LIBRARY_PATH=$links {build}",
     ]
     (bare.root / "lib").mkdir()
     (bare.root / "lib" / "libcudart.so.13").touch()
     monkeypatch.setattr(doctor, "_links", lambda root, library: library == "cuda")
     assert doctor.pycuda_build().splitlines() == [
-        f"mkdir -p /tmp/cuda-links && ln -sf {bare.root}/lib/libcudart.so.13 /tmp/cuda-links/libcudart.so",
-        f"LIBRARY_PATH=/tmp/cuda-links {build}",
+        "links=$(mktemp -d)",
+        f"ln -s {bare.root}/lib/libcudart.so.13 $links/libcudart.so",
+        f"LIBRARY_PATH=$links {build}",
     ]
 
 

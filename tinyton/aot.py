@@ -12,6 +12,7 @@ from .backends.cuda import FLAGS
 from .cache import build_options
 from .codegen.dialect import CUDA
 from .codegen.lower import Lowered, front, lower
+from .compiled import Variant
 from .errors import KernelValueError, LaunchError
 from .frontend import Source
 from .frontend.tracer import plain
@@ -22,25 +23,15 @@ from .passes.threads import choose_threads
 from .specialize import Specialization, parse
 
 
-class BuiltKernel:
+class BuiltKernel(Variant):
     """A kernel built ahead of time: its texts, its binary, and what it costs. Made by `compile`."""
 
     def __init__(
         self, python: Source, spec: Specialization, low: Lowered, target: str, ptx: bytes, sm_count: int | None
     ):
-        self.name, self.python, self.specialization, self.low = python.name, python, spec, low
+        super().__init__(python, spec, low)
         self.target, self.sm_count, self._ptx = target, sm_count, ptx
         self.cubin, self._told = nvcc.to_cubin(ptx, target)
-
-    @property
-    def source(self) -> str:
-        """The generated CUDA C++."""
-        return self.low.source
-
-    @property
-    def ir(self) -> Any:
-        """The tile IR, after all passes."""
-        return self.low.ir
 
     @property
     def ptx(self) -> str:
@@ -50,11 +41,6 @@ class BuiltKernel:
     def sass(self) -> str:
         """The machine code as text. BackendError if the toolkit's nvdisasm is not there."""
         return nvcc.to_sass(self.cubin)
-
-    @property
-    def threads(self) -> int:
-        """Threads a program."""
-        return self.low.threads
 
     @property
     def reqntid(self) -> tuple[int, int, int]:
@@ -80,11 +66,6 @@ class BuiltKernel:
         """Bytes of shared memory a program."""
         return self._number(r"(\d+) bytes smem") + self.low.dynamic_shared
 
-    @property
-    def constants(self) -> dict[str, object]:
-        """The constexpr values that are baked in."""
-        return dict(self.specialization.constants)
-
     def occupancy(self) -> Occupancy:
         """How many programs a multiprocessor of the target holds at once, and what limits it."""
         capability = _capability(self.target)
@@ -96,12 +77,6 @@ class BuiltKernel:
         if self.sm_count is None:
             raise LaunchError("programs_at_once needs the card's number of multiprocessors: compile(..., sm_count=132)")
         return self.sm_count * self.occupancy().programs_per_sm
-
-    def explain(self) -> Any:
-        """Every stage of this kernel's way, printed: source, IR, layouts, C, PTX."""
-        from .explain import explain
-
-        return explain(self)
 
     def __repr__(self) -> str:
         return f"<{self.name}({self.specialization}), {self.threads} threads, built for {self.target}>"

@@ -20,15 +20,11 @@ from .specialize import BOOL, FLOAT, Arg, Specialization, integer
 POINTERS = {(d, aligned): Arg("pointer", d, aligned) for d in dtypes.ALL for aligned in (False, True)}
 
 
-class CompiledKernel:
-    """One compiled variant of a kernel: what was generated, and what it costs. Made by ``kernel.compile(...)``."""
+class Variant:
+    """One variant of a kernel, for certain types and constexpr values: what was generated from it."""
 
-    def __init__(self, python: Source, spec: Specialization, low: Lowered, executor: Any):
-        self.name, self.python = python.name, python
-        self.specialization, self.low, self.executor = spec, low, executor
-        self.loaded = executor.build(low)
-        self.stored = low.stored
-        self.launch_threads = low.threads
+    def __init__(self, python: Source, spec: Specialization, low: Lowered):
+        self.name, self.python, self.specialization, self.low = python.name, python, spec, low
 
     @property
     def source(self) -> str:
@@ -44,6 +40,28 @@ class CompiledKernel:
     def threads(self) -> int:
         """Threads a program."""
         return self.low.threads
+
+    @property
+    def constants(self) -> dict[str, object]:
+        """The constexpr values that are baked in."""
+        return dict(self.specialization.constants)
+
+    def explain(self) -> Any:
+        """Every stage of this kernel's way, printed: source, IR, layouts, C, PTX."""
+        from .explain import explain
+
+        return explain(self)
+
+
+class CompiledKernel(Variant):
+    """One compiled variant of a kernel: what was generated, and what it costs. Made by ``kernel.compile(...)``."""
+
+    def __init__(self, python: Source, spec: Specialization, low: Lowered, executor: Any):
+        super().__init__(python, spec, low)
+        self.executor = executor
+        self.loaded = executor.build(low)
+        self.stored = low.stored
+        self.launch_threads = low.threads
 
     @property
     def num_warps(self) -> int:
@@ -98,11 +116,6 @@ class CompiledKernel:
         """How many programs a multiprocessor holds at once, and what limits it (cuda)."""
         return self._of_device("occupancy")
 
-    @property
-    def constants(self) -> dict[str, object]:
-        """The constexpr values that are baked in."""
-        return dict(self.specialization.constants)
-
     def launch(self, config: LaunchConfig, *args: object) -> None:
         """Runs this variant: a `LaunchConfig` and all run-time arguments in order."""
         if not isinstance(config, LaunchConfig):
@@ -119,12 +132,6 @@ class CompiledKernel:
         threads = config.threads_for(self)
         grid = as_grid(config.grid, self.constants, self.executor.limits)
         run(self, grid, names, [payload for _, payload in described], None, threads)
-
-    def explain(self) -> Any:
-        """Every stage of this kernel's way, printed: source, IR, layouts, C, PTX."""
-        from .explain import explain
-
-        return explain(self)
 
     def __repr__(self) -> str:
         return f"<{self.name}({self.specialization}), {self.threads} threads, {self.executor.name}>"

@@ -123,8 +123,9 @@ def pycuda_build(option: str = "") -> str:
     prefix = ""
     for library, file in links.items():
         if file and not _links(root, library):
-            lines.append(f"mkdir -p /tmp/cuda-links && ln -sf {file} /tmp/cuda-links/lib{library}.so")
-            prefix = "LIBRARY_PATH=/tmp/cuda-links "
+            lines += [] if prefix else ["links=$(mktemp -d)"]
+            lines.append(f"ln -s {file} $links/lib{library}.so")
+            prefix = "LIBRARY_PATH=$links "
     build = f"PATH={root}/bin:$PATH {PIP} {option}--no-cache-dir --no-binary pycuda pycuda"
     return "\n".join([*lines, prefix + build])
 
