@@ -69,7 +69,7 @@ class Executor:
         self.limits = {
             "threads": d.get_attribute(a.MAX_THREADS_PER_BLOCK),
             "shared": d.get_attribute(a.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
-            "private": 1 << 19,
+            "private": 1 << 13,  # eight times what a thread has in registers; nvcc takes half a minute for it
             "x": d.get_attribute(a.MAX_GRID_DIM_X),
             "y": d.get_attribute(a.MAX_GRID_DIM_Y),
             "z": d.get_attribute(a.MAX_GRID_DIM_Z),
@@ -258,7 +258,7 @@ class Executor:
     def allocate(self, nbytes: int) -> Any:
         with self.here():
             try:
-                return self.cu.mem_alloc(max(nbytes, 16))
+                return Memory(self, self.cu.mem_alloc(max(nbytes, 16)))
             except (self.cu.Error, OverflowError) as error:
                 raise BackendError(f"{nbytes} bytes cannot be allocated on the device: {error}") from None
 
@@ -293,6 +293,20 @@ class Executor:
 
     def default_threads(self, kernel: Any) -> int:
         return choose_threads(kernel)
+
+
+class Memory:
+    """An allocation, freed in whatever thread lets go of it; PyCUDA frees only where its context is current."""
+
+    def __init__(self, executor: Executor, allocation: Any):
+        self.executor, self.allocation = executor, allocation
+
+    def __int__(self) -> int:
+        return int(self.allocation)
+
+    def __del__(self) -> None:
+        with suppress(BackendError, self.executor.cu.Error), self.executor.here():
+            self.allocation.free()
 
 
 class Lent:

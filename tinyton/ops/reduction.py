@@ -71,7 +71,9 @@ def _emit_reduce(e, op):
         with e.loop(rest, [op]) as s:
             cell = e.cell(op.result, s)
             for i in lanes:
-                s.line(f"{cell} = {combine(e, how, dtype, cell, e.shuffle(cell, 1 << i, dtype))};")
+                other = e.fresh("other")  # a shuffle in a branch would miss the lanes that take the other way
+                s.line(f"const {e.c(dtype)} {other} = {e.shuffle(cell, 1 << i, dtype)};")
+                s.line(f"{cell} = {combine(e, how, dtype, cell, other)};")
     if warps:
         _across_warps(e, op, rest, warps, lanes)
 
