@@ -181,7 +181,7 @@ class CudaClock:
     def flush(self) -> None:
         """Writes the buffer, and again until that takes longer than the host needs for the call: at 10 TB/s."""
         for _ in range(min(1 + math.ceil(self.host_seconds * 1e13 / (self.words * 4)), 100)):
-            self.cu.memset_d32_async(self.buffer, 0, self.words)
+            self.cu.memset_d32_async(int(self.buffer), 0, self.words)
 
     def warm(self, fn: Callable[[], object]) -> None:
         start = time.perf_counter()

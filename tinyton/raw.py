@@ -79,7 +79,7 @@ class RawKernel:
 
     def _argument(self, k: int, x: object) -> object:
         if isinstance(x, DeviceArray):
-            return x.handle
+            return np.uintp(x.address) if x.address else x.handle
         if isinstance(x, np.generic):
             return x
         if isinstance(x, (int, float)):
