@@ -27,6 +27,7 @@ from .ir import Op
 from .jit import OPTIONS, JITFunction, describe
 from .launch import LaunchConfig, as_grid, check_options
 from .layout import Layout
+from .ops import OPS
 from .passes.threads import choose_threads
 from .specialize import Specialization
 
@@ -139,7 +140,7 @@ def _access(low: Lowered, verb: str, op: Op, program: Any, buffer: Any, places: 
     layout, width = op_layout(low, op), low.plan.vectors.get(op, 1)
     index, inside = _elements(layout, tuple(op.operands[0].type.shape))
     mine = np.ones(layout.threads, bool)
-    if verb == "store":
+    if OPS[op.name].writes:
         mine = (np.arange(layout.threads) & layout.copies) == 0
     shape = (layout.threads, layout.registers // width, width)
     touched = (on.reshape(-1)[index] & inside & mine[:, None]).reshape(shape)
@@ -161,7 +162,7 @@ def op_layout(low: Lowered, op: Op) -> Layout:
     """Which thread and register holds which element of what a load or a store moves."""
     if not op.operands[0].type.shape:
         return Layout((), (), ((),) * (low.threads.bit_length() - 1))
-    return low.plan.layouts[op.result] if op.name == "load" else low.plan.anchors[op]
+    return low.plan.layouts[op.result] if op.results else low.plan.anchors[op]
 
 
 @cache

@@ -343,7 +343,7 @@ class Emitter(Writer):
 
     def close_with(self, op: Op, layout: Layout, element: Joined) -> None:
         """Runs ``op`` at the end of the open loop, if it walks the same layout and loads nothing, and closes it."""
-        loads = self.group and any(m.name == "load" for m, _ in self.group.members)
+        loads = self.group and any(OPS[m.name].reads for m, _ in self.group.members)
         if self.group and (self.group.layout != layout or loads or self._crosses(op)):
             self.close()
         if self.group is None:
@@ -459,16 +459,15 @@ class Emitter(Writer):
             self.close()
             self.barrier()
         if entry.kind == "statement":
-            if op.name not in ("load", "store", "reduce"):
+            if entry.writes and self.plan.vectors.get(op, 1) > 1:
                 self.close()
-            elif op.name == "load" and self.plan.vectors.get(op, 1) > 1:
+            elif entry.moves and self.plan.vectors.get(op, 1) > 1:
                 self.close_if_needed(op)
-                if op.result.type.shape:
-                    self.declare(op.result)
-            elif op.name == "store" and self.plan.vectors.get(op, 1) > 1:
-                self.close()
+                self.declare(op.result)
             elif op.name == "reduce":
                 self.close_if_views(op)
+            elif not entry.moves:
+                self.close()
             if op.name == "convert":
                 self.declare(op.result)
             entry.emit(self, op)

@@ -97,7 +97,7 @@ def stored_params(kernel: Kernel) -> frozenset[str]:
                 if not found <= reached.setdefault(r, set()):
                     reached[r] |= found
                     changed = True
-    return frozenset().union(*(reached.get(op.operands[0], set()) for op in kernel.ops() if op.name == "store"))
+    return frozenset().union(*(reached.get(op.operands[0], set()) for op in kernel.ops() if OPS[op.name].writes))
 
 
 def lower(

@@ -210,5 +210,5 @@ def times(text: str, factor: int) -> str:
 
 
 def mask_of(op: Op) -> Value | None:
-    position = 1 if op.name == "load" else 2
-    return op.operands[position] if op.name in ("load", "store") and len(op.operands) > position else None
+    position = OPS[op.name].mask
+    return op.operands[position] if position is not None and len(op.operands) > position else None

@@ -29,7 +29,19 @@ class Entry:
     exact: bool = False  # the result needs no rounding to a 16-bit float, no wrapping to a narrow integer
     cheap: bool = False  # may be computed again wherever it is needed
     effect: bool = False  # must run even if nobody uses a result
+    reads: bool = False  # memory, at the addresses that are its first operand
+    writes: bool = False
+    mask: int | None = None  # which operand, if it is there, says for which addresses
     host: Callable | None = None  # what it gives outside kernels, and on constants
+
+    @property
+    def memory(self) -> bool:
+        return self.reads or self.writes
+
+    @property
+    def moves(self) -> bool:
+        """True for a load and a store, which may take several neighbours at once."""
+        return self.reads != self.writes
 
     @property
     def signature(self) -> inspect.Signature:

@@ -82,7 +82,7 @@ def _load_element(e, op, s) -> None:
     s.define(op.result, _element(e, op, s))
 
 
-@op(numpy=_load, emit=_emit_load, kind="statement")
+@op(numpy=_load, emit=_emit_load, kind="statement", reads=True, mask=1)
 def load(b: Builder, ptr: Value, mask: Operand | None = None, other: Operand | None = None) -> Value:
     """The elements that ``ptr`` points at: a tile of the pointers' shape, or a scalar from a scalar pointer.
 
@@ -155,7 +155,7 @@ def _store_element(e, op, s) -> None:
         s.line(text)
 
 
-@op(numpy=_store, emit=_emit_store, kind="statement", effect=True)
+@op(numpy=_store, emit=_emit_store, kind="statement", effect=True, writes=True, mask=2)
 def store(b: Builder, ptr: Value, value: Operand, mask: Operand | None = None) -> None:
     """Writes ``value`` (a tile or a number, broadcast and converted to the element type) where ``ptr`` points.
 

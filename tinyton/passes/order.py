@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..ir import Block, Op, Value
 from ..layout import Layout
+from ..ops import OPS
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,11 @@ def fences(block: Block, layouts: dict[Op, Layout], made: dict[Value, Op]) -> se
                 before = walk(op.blocks[0], before | inner)  # a round follows a round
             elif op.blocks:
                 before = frozenset().union(*(walk(b, before) for b in op.blocks))
-            elif op.name in ("load", "store"):
+            elif OPS[op.name].memory:
                 root, steps = trace(op.operands[0])
                 layout = layouts.get(op)
-                shared = op.name == "store" and (layout is None or layout.copies)  # one thread writes for several
-                here = Access(op.name == "store", root, (op,) if shared else (layout, steps))
+                shared = OPS[op.name].writes and (layout is None or layout.copies)  # one thread writes for several
+                here = Access(OPS[op.name].writes, root, (op,) if shared else (layout, steps))
                 if op in found or any(here.disturbs(other) for other in before):
                     found.add(op)
                     before = frozenset()

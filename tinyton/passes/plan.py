@@ -61,7 +61,7 @@ def make_plan(kernel: Kernel, facts: dict[Value, Info], threads: int, vector_byt
     kernel = replace(kernel, body=converter.block(kernel.body))
     vectors = {}
     for op in kernel.ops():
-        if op.name in ("load", "store") and op.operands[0].type.shape and threads > 1:
+        if OPS[op.name].moves and op.operands[0].type.shape and threads > 1:
             order, width = chooser.preference(op.operands[0])
             layout = layouts[op.result] if op.results else converter.anchors[op]
             vectors[op] = min(width, layout.vector(order[0]))
@@ -80,7 +80,7 @@ def access_widths(kernel: Kernel, facts: dict[Value, Info], threads: int) -> tup
     return tuple(
         chooser.preference(op.operands[0])[1]
         for op in kernel.ops()
-        if op.name in ("load", "store") and op.operands[0].type.shape
+        if OPS[op.name].moves and op.operands[0].type.shape
     )
 
 
@@ -160,7 +160,7 @@ class _Chooser:
                         self.join(out, v)
                     elif self.stored(out):
                         looks.extend((root, out, frame) for root, frame in self.roots(v, identity(out)))
-                if op.name in ("load", "store") and self.stored(out):
+                if OPS[op.name].memory and self.stored(out):
                     accesses.append((out, op.operands[0]))
         return self.assign(tiles, slices, looks, accesses)
 
@@ -257,7 +257,7 @@ class _Converter:
             return replace(op, operands=(*op.operands[:3], *starts), blocks=(body,))
         if op.name == "if":
             return replace(op, blocks=tuple(self.ending(self.block(inner), op.results) for inner in op.blocks))
-        if op.name in ("store", "reduce") and op.operands[0].type.shape:
+        if anchored(op) and op.operands[0].type.shape:
             layout = self.anchor(op)
             if op.results and op.result.type.shape:
                 self.layouts[op.result] = layout.without(op.attrs["axes"])  # type: ignore[arg-type]
@@ -267,7 +267,7 @@ class _Converter:
             return op
         frame = tuple(range(len(layout.shape)))
         new = replace(op, operands=tuple(self.demand(b, v, layout, frame) if v.type.shape else v for v in op.operands))
-        if op.name in ("store", "reduce"):
+        if anchored(op):
             self.anchors[new] = layout
         self.made.update(dict.fromkeys(new.results, new))
         return new
@@ -285,7 +285,7 @@ class _Converter:
         """A reduction runs in its operand's layout. So does a store, unless its addresses run along another dimension:
         then the tile is turned first, so that neighbouring threads write neighbouring elements."""
         shape, threads = padded(op.operands[0].type.shape), self.chooser.threads
-        tiles = (op.operands[1], *op.operands) if op.name == "store" else op.operands
+        tiles = (op.operands[1], *op.operands) if OPS[op.name].writes else op.operands
         have = next((self.layouts[v] for v in tiles if v in self.layouts and self.layouts[v].shape == shape), None)
         if op.name == "reduce":
             return have or blocked(shape, threads)
@@ -295,6 +295,11 @@ class _Converter:
         if have is None or (contiguous and fastest(have) not in (order[0], None)):
             return wanted
         return have
+
+
+def anchored(op: Op) -> bool:
+    """True for what is not where its result is: a reduction, and a write that gives nothing."""
+    return op.name == "reduce" or OPS[op.name].writes and not op.results
 
 
 def fastest(layout: Layout) -> int | None:
