@@ -5,6 +5,11 @@ from __future__ import annotations
 
 import inspect
 
+# >>> stage 7
+import sys
+from types import ModuleType
+
+# <<<
 from . import dtypes, ops
 from .errors import TinytonError
 from .ops import Entry
@@ -44,3 +49,26 @@ class LanguageFunction:
 FUNCTIONS = {name: LanguageFunction(name, entry) for name, entry in ops.PUBLIC.items()}
 DTYPES = {("bool_" if d is dtypes.bool_ else d.name): d for d in dtypes.ALL} | {"int1": dtypes.bool_}
 NAMES = FUNCTIONS | DTYPES | {"constexpr": constexpr}
+# >>> stage 7
+
+
+class PropagateNan:
+    """For ``propagate_nan=``, in Triton's words."""
+
+    NONE, ALL = False, True
+
+
+def _module(name: str, **names: object) -> ModuleType:
+    """A module of this one, to be imported or read as an attribute."""
+    module = sys.modules[f"{__name__}.{name}"] = ModuleType(f"{__name__}.{name}")
+    vars(module).update(names)
+    return module
+
+
+_MATH = {n: f for n, f in FUNCTIONS.items() if f.entry.rule.__module__.endswith((".math", ".functions"))}
+_MATH |= {n: FUNCTIONS[n] for n in ("abs", "cdiv", "fma", "maximum", "minimum")}
+math = _module("math", **_MATH)
+extra = _module("extra", libdevice=_module("extra.libdevice", **_MATH))
+NAMES |= {"PropagateNan": PropagateNan, "math": math, "extra": extra}
+# <<<
+globals().update(NAMES)

@@ -33,6 +33,7 @@ class Dialect:
     shuffle: bool
     unroll: bool
     float_suffix: str  # of math functions on float32
+    high: dict[int, str]  # the upper half of a product of unsigned integers of so many bits
     axis: Callable[[str, int], str]
     head: Callable[[str, list[str], str, int], list[str]]
     shared: str
@@ -111,6 +112,7 @@ CUDA = Dialect(
     shuffle=True,
     unroll=True,
     float_suffix="f",
+    high={32: "__umulhi", 64: "__umul64hi"},
     axis=_cuda_axis,
     head=_cuda_head,
     shared="__shared__ __align__(16)",
@@ -129,6 +131,11 @@ CUDA = Dialect(
 }}""",
         "bits_of": "\n{fn} unsigned int bits_of(float x) {{ return __float_as_uint(x); }}",
         "float_of": "\n{fn} float float_of(unsigned int b) {{ return __uint_as_float(b); }}",
+        "bits_of_double": """
+{fn} unsigned long long bits_of_double(double x) {{
+    return (unsigned long long)__double_as_longlong(x);
+}}""",
+        "double_of": "\n{fn} double double_of(unsigned long long b) {{ return __longlong_as_double((long long)b); }}",
         "double_to_half": """
 {fn} float double_to_half(double x) {{
     unsigned short h;
@@ -147,6 +154,7 @@ OPENCL = Dialect(
     shuffle=False,
     unroll=False,
     float_suffix="",
+    high={32: "mul_hi", 64: "mul_hi"},
     axis=_opencl_axis,
     head=_opencl_head,
     shared="__local __attribute__((aligned(16)))",
@@ -160,6 +168,8 @@ OPENCL = Dialect(
         "half_value": "\n{fn} float half_value(unsigned short h) {{ return vload_half(0, (const half*)&h); }}",
         "bits_of": "\n{fn} unsigned int bits_of(float x) {{ return as_uint(x); }}",
         "float_of": "\n{fn} float float_of(unsigned int b) {{ return as_float(b); }}",
+        "bits_of_double": "\n{fn} unsigned long bits_of_double(double x) {{ return as_ulong(x); }}",
+        "double_of": "\n{fn} double double_of(unsigned long b) {{ return as_double(b); }}",
         "double_to_half": """
 {fn} float double_to_half(double x) {{
     unsigned short h;

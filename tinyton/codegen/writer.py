@@ -19,9 +19,11 @@ RESERVED = set(
     threadIdx blockIdx blockDim gridDim warpSize uchar ushort uint ulong size_t NAN INFINITY linux unix i386 vector
     pipe quad complex imaginary read_only write_only read_write sampler_t typeof concept requires consteval constinit
     static_assert static_cast const_cast dynamic_cast reinterpret_cast thread_local and_eq or_eq not_eq xor_eq
-    exp exp2 log sqrt rsqrt floor ceil tanh fma fmax fmin fmod fabs copysign
     barrier get_group_id get_num_groups get_local_id shared_memory NULL EOF MAXFLOAT""".split()
 )
+CALLED = {name for name, e in OPS.items() if e.rule.__module__.endswith((".ops.math", ".ops.functions"))}
+CALLED |= {"fma", "fmax", "fmin", "fmod", "fabs", "floor", "copysign", "mul_hi"}
+RESERVED |= CALLED | {f"{name}f" for name in CALLED}
 HELPERS = {*CUDA.helpers, *OPENCL.helpers, *COMMON}
 # Names of the C compiler, registers, vectors, helpers for one type (floordiv_int32), vector types, macros of C.
 PATTERNS = re.compile(

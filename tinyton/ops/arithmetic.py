@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtypes import DType, bool_, float32
-from ..errors import KernelTypeError
+from ..dtypes import DType, bool_, float32, pack, unpack
+from ..errors import KernelTypeError, KernelValueError
 from ..ir import Builder, Type, Value
 from . import op
 from .typing import (
@@ -336,10 +336,63 @@ def _np_cast(run, op, x):
     return x.astype(target.register.numpy)
 
 
-@op(numpy=_np_cast, emit=_cast, kind="typed", cheap=True, public=False)
-def cast(b: Builder, x: Operand, dtype: DType) -> Value:
-    """``x.to(dtype)``: integers keep their low bits; floats are cut towards zero to integers, saturating, NaN to 0."""
+@op(numpy=_np_cast, emit=_cast, kind="typed", cheap=True)
+# >>> stage 7
+def cast(
+    b: Builder, x: Operand, dtype: DType, fp_downcast_rounding: str | None = None, bitcast: bool = False
+) -> Value:
+    # === before
+    # def cast(b: Builder, x: Operand, dtype: DType) -> Value:
+    # <<<
+    """``x.to(dtype)``: integers keep their low bits; floats are cut towards zero to integers, saturating, NaN to 0.
+
+    Floats are rounded to nearest even ("rtne", the only ``fp_downcast_rounding``). With ``bitcast=True`` the bits stay
+    and are read as ``dtype``, which must be as wide.
+    """
+    # >>> stage 7
+    if fp_downcast_rounding not in (None, "rtne"):
+        what = f'fp_downcast_rounding is "rtne", to nearest even, not {fp_downcast_rounding!r}'
+        raise KernelValueError(what, argument="fp_downcast_rounding")
+    if bitcast:
+        return bitcast_(b, x, dtype)
+    # <<<
     return cast_value(b, value_of(b, x, constant_dtype(dtype)), dtype)
+
+
+def _bits(e, x: str, dtype: DType) -> str:
+    """C for the bits of a register's value as an unsigned integer of the element's width."""
+    if dtype.is_half:
+        return e.bits_text(x, dtype)
+    if dtype.is_float:
+        return f"{e.use('bits_of' if dtype is float32 else 'bits_of_double')}({x})"
+    return f"({e.unsigned(dtype)}){x}"
+
+
+def _of_bits(e, bits: str, dtype: DType) -> str:
+    if dtype.is_half:
+        return e.load_text(f"(unsigned short){bits}", dtype)
+    if dtype.is_float:
+        return f"{e.use('float_of' if dtype is float32 else 'double_of')}({bits})"
+    return f"({e.c(dtype)}){bits}"
+
+
+def _np_bitcast(run, op, x):
+    source, target = op.operands[0].type.dtype, op.result.type.dtype
+    return unpack(pack(x, source).view(target.numpy), target)
+
+
+def _bitcast(e, op, x):
+    return _of_bits(e, _bits(e, x, op.operands[0].type.dtype), op.result.type.dtype)
+
+
+@op(numpy=_np_bitcast, emit=_bitcast, kind="typed", cheap=True, exact=True, public=False)
+def bitcast_(b: Builder, x: Operand, dtype: DType) -> Value:
+    """The same bits read as another type of the same width."""
+    v, target = number(b, x), constant_dtype(dtype)
+    if v.type.dtype.bits != target.bits:
+        what = f"{v.type.dtype} has {v.type.dtype.bits} bits and {target} has {target.bits}"
+        raise KernelValueError(f"{what}: bitcast=True keeps the bits, so both are as wide", argument="dtype")
+    return v if v.type.dtype is target else b.add("bitcast", (v,), Type(target, v.type.shape))
 
 
 @op(numpy=np.where, emit=lambda e, op, c, x, y: f"{c} ? {x} : {y}", cheap=True, exact=True)
