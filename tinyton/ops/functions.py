@@ -1,0 +1,169 @@
+"""The rest of the functions on floats, a line each, what is made of them, and the high half of a product.
+
+They have C's names and C's results at NaN, the infinities and signed zeros. NumPy computes float32 in float64, so that
+the interpreter is right to the last bit but one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ..dtypes import DType, bool_
+from ..errors import KernelTypeError
+from ..ir import Builder, Type, Value
+from . import op
+from .arithmetic import maximum, minimum, sub, truediv
+from .create import zeros
+from .math import exp, sqrt
+from .reduction import max_, sum_
+from .typing import Operand, cast_value, floating, number, same_type
+
+
+def _function(
+    name: str, doc: str, meaning: Callable, emit: Callable | None = None, operands: int = 1, gives: DType | None = None
+):
+    """An op that C has as a function ``name``. ``gives`` is the result's type, if it is not the operands'."""
+
+    def add(b: Builder, *xs: Value) -> Value:
+        return b.add(name, xs, Type(gives or xs[0].type.dtype, xs[0].type.shape))
+
+    def of_one(b: Builder, x: Operand) -> Value:
+        return add(b, floating(b, x))
+
+    def of_two(b: Builder, x: Operand, y: Operand) -> Value:
+        return add(b, *(floating(b, v) for v in same_type(b, x, y)))
+
+    def call(e, op, *xs):
+        return f"{e.math(name, op.operands[0].type.dtype)}({', '.join(xs)})"
+
+    rule = of_one if operands == 1 else of_two
+    rule.__name__, rule.__doc__ = name, doc
+    wide = lambda *xs: meaning(*(np.asarray(x, np.float64) for x in xs))  # noqa: E731
+    return op(numpy=wide, emit=emit or call, exact=gives is not None, cheap=emit is not None)(rule)
+
+
+def _versus_infinity(relation: str):
+    def emit(e, op, x):
+        t = op.operands[0].type.dtype
+        return f"{e.math('fabs', t)}({x}) {relation} {e.dialect.literal(math.inf, t)}"
+
+    return emit
+
+
+def _round(x):
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x), whole)
+
+
+sin = _function("sin", "The sine of ``x``, in radians.", np.sin)
+cos = _function("cos", "The cosine of ``x``, in radians.", np.cos)
+tan = _function("tan", "The tangent of ``x``, in radians.", np.tan)
+asin = _function("asin", "The angle from -π/2 to π/2 whose sine is ``x``; NaN outside of -1 to 1.", np.arcsin)
+acos = _function("acos", "The angle from 0 to π whose cosine is ``x``; NaN outside of -1 to 1.", np.arccos)
+atan = _function("atan", "The angle from -π/2 to π/2 whose tangent is ``x``.", np.arctan)
+atan2 = _function("atan2", "The angle of the point (y, x), from -π to π; ``x`` comes first here.", np.arctan2, None, 2)
+sinh = _function("sinh", "The hyperbolic sine.", np.sinh)
+cosh = _function("cosh", "The hyperbolic cosine.", np.cosh)
+asinh = _function("asinh", "The number whose hyperbolic sine is ``x``.", np.arcsinh)
+acosh = _function("acosh", "The number from 0 on whose hyperbolic cosine is ``x``; NaN below 1.", np.arccosh)
+atanh = _function("atanh", "The number whose hyperbolic tangent is ``x``; NaN outside of -1 to 1.", np.arctanh)
+erf = _function("erf", "The error function.", np.vectorize(math.erf, [np.float64]))
+erfc = _function("erfc", "``1 - erf(x)``, exact where that is nearly 0.", np.vectorize(math.erfc, [np.float64]))
+expm1 = _function("expm1", "``exp(x) - 1``, exact near 0.", np.expm1)
+log1p = _function("log1p", "``log(1 + x)``, exact near 0; NaN below -1.", np.log1p)
+log2 = _function("log2", "The logarithm to base 2; NaN below 0, -inf at 0.", np.log2)
+log10 = _function("log10", "The logarithm to base 10; NaN below 0, -inf at 0.", np.log10)
+cbrt = _function("cbrt", "The cube root, of negative numbers too.", np.cbrt)
+pow = _function("pow", "``x`` to the power of ``y``; NaN for a root of a negative number.", np.float_power, None, 2)
+hypot = _function("hypot", "``sqrt(x * x + y * y)``, without overflow on the way.", np.hypot, None, 2)
+fmod = _function("fmod", "The remainder with the sign of ``x``, exact. ``x % y`` has that of ``y``.", np.fmod, None, 2)
+copysign = _function("copysign", "``|x|`` with the sign of ``y``.", np.copysign, None, 2)
+trunc = _function("trunc", "The whole part of ``x``, as a float.", np.trunc)
+rint = _function("rint", "The nearest whole number, as a float; the even one of two.", np.rint)
+round = _function("round", "The nearest whole number, as a float; of two, the one that is farther from 0.", _round)
+isnan = _function("isnan", "A mask: where ``x`` is not a number.", np.isnan, lambda e, op, x: f"{x} != {x}", 1, bool_)
+isinf = _function("isinf", "A mask: where ``x`` is inf or -inf.", np.isinf, _versus_infinity("=="), 1, bool_)
+isfinite = _function(
+    "isfinite", "A mask: where ``x`` is a number, and not infinite.", np.isfinite, _versus_infinity("<"), 1, bool_
+)
+
+
+def _high(x, y):
+    bits = x.dtype.itemsize * 8
+    a, b = x.astype(f"uint{bits}"), y.astype(f"uint{bits}")
+    if bits == 32:
+        return ((a.astype(np.uint64) * b) >> 32).astype(x.dtype)
+    low = np.uint64(0xFFFFFFFF)
+    half = np.uint64(32)
+    middle = (a & low) * (b >> half) + ((a & low) * (b & low) >> half)  # at most 2**64 - 2**32
+    other = (a >> half) * (b & low) + (middle & low)
+    return ((a >> half) * (b >> half) + (middle >> half) + (other >> half)).astype(x.dtype)
+
+
+def _emit_high(e, op, x, y):
+    t, u = op.result.type.dtype, e.unsigned(op.result.type.dtype)
+    return f"({e.c(t)}){e.dialect.high[t.bits]}(({u}){x}, ({u}){y})"
+
+
+@op(numpy=_high, emit=_emit_high, exact=True)
+def umulhi(b: Builder, x: Operand, y: Operand) -> Value:
+    """The upper half of the exact product of two 32-bit or 64-bit integers, whose bits are taken as unsigned."""
+    x, y = same_type(b, x, y)
+    if x.type.dtype.is_float or x.type.dtype.bits < 32:
+        raise KernelTypeError(f"umulhi takes integers of 32 or 64 bits, not {x.type.dtype}; write .to(tt.uint32)")
+    return b.add("umulhi", (x, y), x.type)
+
+
+@op(numpy=None, emit=None, kind="macro")
+def fdiv(b: Builder, x: Operand, y: Operand, ieee_rounding: bool = False) -> Value:
+    """``x / y`` of floats: correctly rounded on every executor, whatever ``ieee_rounding`` says."""
+    x, y = same_type(b, x, y)
+    if not x.type.dtype.is_float:
+        raise KernelTypeError(f"this division is for floats, not {x.type.dtype}; write x / y, or x // y")
+    return truediv(b, x, y)
+
+
+@op(numpy=None, emit=None, kind="macro")
+def div_rn(b: Builder, x: Operand, y: Operand) -> Value:
+    """``x / y`` of floats, rounded to nearest even, as every division is."""
+    return fdiv(b, x, y)
+
+
+@op(numpy=None, emit=None, kind="macro")
+def sqrt_rn(b: Builder, x: Operand) -> Value:
+    """The square root, rounded to nearest even, as ``sqrt`` is."""
+    return sqrt(b, x)
+
+
+@op(numpy=None, emit=None, kind="macro")
+def clamp(b: Builder, x: Operand, min: Operand, max: Operand, propagate_nan: bool = False) -> Value:
+    """``x`` where it is between ``min`` and ``max``, else the nearer of them. A NaN gives ``min``, or stays one with
+    ``propagate_nan=True``."""
+    return minimum(b, maximum(b, x, min, propagate_nan), max, propagate_nan)
+
+
+@op(numpy=None, emit=None, kind="macro")
+def relu(b: Builder, x: Operand) -> Value:
+    """``x`` where it is above 0, else 0. A NaN stays one."""
+    return maximum(b, x, 0, True)
+
+
+@op(numpy=None, emit=None, kind="macro")
+def softmax(b: Builder, x: Operand, dim: int = 0, keep_dims: bool = False, ieee_rounding: bool = False) -> Value:
+    """``exp(x)`` divided by its sum along ``dim``; a tile of x's shape, whatever ``keep_dims`` says.
+
+    The greatest element is taken off first, so that nothing overflows. 16-bit floats are rounded once, at the end.
+    """
+    v = floating(b, x)
+    y = cast_value(b, v, v.type.dtype.register)
+    e = exp(b, sub(b, y, max_(b, y, dim, keep_dims=True)))
+    return cast_value(b, truediv(b, e, sum_(b, e, dim, keep_dims=True)), v.type.dtype)
+
+
+@op(numpy=None, emit=None, kind="macro")
+def zeros_like(b: Builder, x: Value) -> Value:
+    """A tile of zeros with the shape and the element type of ``x``."""
+    v = number(b, x)
+    return zeros(b, v.type.shape, v.type.dtype)

@@ -1,0 +1,122 @@
+"""Random numbers without a state: a number is a function of a seed and of its place, so that a program can make its
+own ones, and make them again.
+
+Philox-4x32 (Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3*, 2011): four 32-bit words,
+the counter, go through rounds of multiplications keyed by the seed. With ten rounds it passes the known tests."""
+
+from __future__ import annotations
+
+import math
+
+from ..dtypes import float32, int32, int64, uint32, uint64
+from ..errors import KernelTypeError, KernelValueError
+from ..ir import Builder, Value
+from . import op
+from .arithmetic import add, bitcast_, invert, lt, maximum, mul, shr, where, xor
+from .functions import cos, sin, umulhi
+from .math import log, sqrt
+from .typing import Operand, cast_value, constant_int, number, same_shape
+
+MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
+KEY_STEPS = 0x9E3779B9, 0xBB67AE85  # the golden ratio, and sqrt(3) - 1
+ROUNDS = 10
+
+
+def _words(b: Builder, x: Operand, what: str) -> tuple[Value, Value]:
+    """The lower and the upper 32 bits of an integer."""
+    v = number(b, x)
+    if not v.type.dtype.is_int:
+        raise KernelTypeError(f"{what} is an integer, not {v.type}", argument=what)
+    wide = cast_value(b, v, uint64 if v.type.dtype.kind == "u" else int64)
+    return cast_value(b, wide, uint32), cast_value(b, shr(b, wide, 32), uint32)
+
+
+@op(numpy=None, emit=None, kind="macro")
+def philox(
+    b: Builder, seed: Operand, c0: Operand, c1: Operand, c2: Operand, c3: Operand, n_rounds: int = ROUNDS
+) -> tuple[Value, ...]:
+    """Four uint32 tiles: the counter ``c0 … c3`` (their lower 32 bits) after ``n_rounds`` of Philox under a 64-bit
+    ``seed``."""
+    rounds = constant_int(n_rounds, "n_rounds")
+    if rounds < 1:
+        raise KernelValueError(f"n_rounds is at least 1, not {rounds}", argument="n_rounds")
+    (k0, k1), names = _words(b, seed, "seed"), ("c0", "c1", "c2", "c3")
+    words = (_words(b, c, name)[0] for c, name in zip((c0, c1, c2, c3), names, strict=True))
+    c0, c1, c2, c3, k0, k1 = same_shape(b, *words, k0, k1)
+    for _ in range(rounds):
+        high0, low0 = umulhi(b, c0, MULTIPLIERS[0]), mul(b, c0, MULTIPLIERS[0])
+        high1, low1 = umulhi(b, c2, MULTIPLIERS[1]), mul(b, c2, MULTIPLIERS[1])
+        c0, c1, c2, c3 = xor(b, xor(b, high1, c1), k0), low1, xor(b, xor(b, high0, c3), k1), low0
+        k0, k1 = add(b, k0, KEY_STEPS[0]), add(b, k1, KEY_STEPS[1])
+    return c0, c1, c2, c3
+
+
+@op(numpy=None, emit=None, kind="macro")
+def randint4x(b: Builder, seed: Operand, offset: Operand, n_rounds: int = ROUNDS) -> tuple[Value, ...]:
+    """Four tiles of int32, of the shape of ``offset``: all 32 bits are random.
+
+    The same ``seed`` (an integer of up to 64 bits) and ``offset`` (a tile or a scalar of integers) give the same
+    numbers on every executor.
+    """
+    low, high = _words(b, offset, "offset")
+    return tuple(bitcast_(b, word, int32) for word in philox(b, seed, low, high, 0, 0, n_rounds))
+
+
+@op(numpy=None, emit=None, kind="macro")
+def randint(b: Builder, seed: Operand, offset: Operand, n_rounds: int = ROUNDS) -> Value:
+    """Random int32 of the shape of ``offset``: the first of `randint4x`.
+
+    ``randint(seed, offset) % n`` is from 0 to n - 1.
+    """
+    return randint4x(b, seed, offset, n_rounds)[0]
+
+
+def _uniform(b: Builder, bits: Value) -> Value:
+    """From [0, 1): the sign is folded away, and the scale is the float below 2**-31, so that 1 is never reached."""
+    folded = where(b, lt(b, bits, 0), invert(b, bits), bits)
+    return mul(b, cast_value(b, folded, float32), 2.0**-31 - 2.0**-55)
+
+
+def _normal(b: Builder, bits: tuple[Value, Value]) -> tuple[Value, Value]:
+    """Two independent normal numbers (Box and Muller, 1958)."""
+    u, v = (_uniform(b, x) for x in bits)
+    radius = sqrt(b, mul(b, log(b, maximum(b, u, 1e-7)), -2.0))
+    angle = mul(b, v, 2 * math.pi)
+    return mul(b, radius, cos(b, angle)), mul(b, radius, sin(b, angle))
+
+
+@op(numpy=None, emit=None, kind="macro")
+def rand4x(b: Builder, seed: Operand, offset: Operand, n_rounds: int = ROUNDS) -> tuple[Value, ...]:
+    """Four tiles of float32, uniform in [0, 1), of the shape of ``offset``."""
+    return tuple(_uniform(b, bits) for bits in randint4x(b, seed, offset, n_rounds))
+
+
+@op(numpy=None, emit=None, kind="macro")
+def rand(b: Builder, seed: Operand, offset: Operand, n_rounds: int = ROUNDS) -> Value:
+    """Random float32, uniform in [0, 1), of the shape of ``offset``; the same on every executor.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def dropout(x, n, p, seed, BLOCK: tt.constexpr):
+    ...     i = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
+    ...     kept = tt.rand(seed, i) > p
+    ...     tt.store(x + i, tt.where(kept, tt.load(x + i, mask=i < n) / (1 - p), 0.0), mask=i < n)
+    >>> x = np.ones(1000, np.float32)
+    >>> dropout[4](x, 1000, 0.5, 42, BLOCK=256)
+    >>> sorted(set(x.tolist())), 400 < (x > 0).sum() < 600
+    ([0.0, 2.0], True)
+    """
+    return _uniform(b, randint(b, seed, offset, n_rounds))
+
+
+@op(numpy=None, emit=None, kind="macro")
+def randn4x(b: Builder, seed: Operand, offset: Operand, n_rounds: int = ROUNDS) -> tuple[Value, ...]:
+    """Four tiles of float32, normally distributed with mean 0 and variance 1, of the shape of ``offset``."""
+    bits = randint4x(b, seed, offset, n_rounds)
+    return *_normal(b, bits[:2]), *_normal(b, bits[2:])
+
+
+@op(numpy=None, emit=None, kind="macro")
+def randn(b: Builder, seed: Operand, offset: Operand, n_rounds: int = ROUNDS) -> Value:
+    """Random float32, normally distributed with mean 0 and variance 1, of the shape of ``offset``."""
+    return _normal(b, randint4x(b, seed, offset, n_rounds)[:2])[0]
