@@ -30,7 +30,9 @@ from .errors import (
     KernelValueError,
     LaunchError,
     OutOfBoundsError,
+    RaceError,
     TinytonError,
+    UninitialisedError,
 )
 from .jit import CompiledKernel, JITFunction, jit
 from .language import FUNCTIONS, NAMES

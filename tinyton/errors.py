@@ -76,5 +76,13 @@ class OutOfBoundsError(TinytonError):
     """The interpreter saw an access outside the array: the program, the line and the element are named."""
 
 
+class RaceError(TinytonError):
+    """The interpreter saw programs of one launch get in each other's way: what comes out depends on their order."""
+
+
+class UninitialisedError(TinytonError):
+    """The interpreter saw a read of memory that nothing has written."""
+
+
 class CacheWarning(UserWarning):
     """The kernel cache on disk cannot be used; kernels are kept in memory only."""

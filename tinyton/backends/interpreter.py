@@ -1,18 +1,24 @@
-"""The meaning of a kernel in NumPy: programs run one after the other, every access is checked."""
+"""The meaning of a kernel in NumPy: programs run one after the other, every access is checked.
+
+TINYTON_GRID_ORDER=shuffle runs the programs in a random order, shuffle:7 in that of seed 7; an error says which it was.
+TINYTON_CHECKS=0 leaves the bounds as the only check: no races, no uninitialised reads."""
 
 from __future__ import annotations
 
+import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..dtypes import DType, pack, round_to, unpack
-from ..errors import BackendError, OutOfBoundsError
+from ..errors import BackendError, OutOfBoundsError, TinytonError
 from ..ir import Block, Kernel, Op, Value
 from ..ops import OPS
+from .checks import Checks
 
 REGION = 1 << 44  # every buffer has a region of this many elements of the address space, and starts in its middle
 
@@ -21,11 +27,30 @@ def unusable() -> str | None:
     return None
 
 
+class Memory(np.ndarray):
+    """Bytes that we have allocated; ``written`` says which have been written, None stands for all."""
+
+    written: np.ndarray | None = None
+
+
 class Buffer:
     """Memory of one array argument: elements in a flat NumPy array, of which ``first`` is the one pointed at."""
 
-    def __init__(self, name: str, flat: np.ndarray, first: int, dtype: DType):
-        self.name, self.flat, self.first, self.dtype = name, flat, first, dtype
+    def __init__(self, name: str, memory: np.ndarray, dtype: DType, start: int):
+        self.name, self.memory, self.dtype, size = name, memory, dtype, dtype.itemsize
+        self.first, self.offset = divmod(start, size)
+        count = (memory.size - self.offset) // size
+        written = getattr(memory, "written", None)
+        self.flat = self._elements(memory, count, dtype.numpy)
+        self.written = None if written is None else self._elements(written, count, np.dtype(f"u{size}"))
+        self.full = int.from_bytes(b"\1" * size)  # what ``written`` holds for an element that has been
+
+    def _elements(self, memory: np.ndarray, count: int, dtype: np.dtype) -> np.ndarray:
+        return np.ndarray((count,), dtype, memory, self.offset)
+
+    def element(self, at: Any) -> int:
+        """A place in ``flat`` as the kernel counts, from where the argument points."""
+        return int(at) - self.first
 
 
 class Run:
@@ -34,7 +59,8 @@ class Run:
     def __init__(self, kernel: Kernel, buffers: list[Buffer], grid: tuple[int, ...], program: tuple[int, ...]):
         self.kernel, self.buffers, self.grid, self.program = kernel, buffers, grid, program
         self.values: dict[Value, Any] = {}
-        self.watch = None
+        self.watch: Any = None
+        self.checks: Checks | None = None
 
     def block(self, block: Block, args: tuple) -> tuple:
         self.values.update(zip(block.params, args, strict=True))
@@ -57,8 +83,15 @@ class Run:
             else:
                 self.values[v] = round_to(out, v.type.dtype)
 
-    def _find(self, op: Op, pointers: np.ndarray, on: np.ndarray, verb: str) -> tuple[Buffer, np.ndarray]:
-        """The buffer that the addresses lie in, and their places in it; raises for one that is outside."""
+    def access(
+        self, op: Op, verb: str, pointers: np.ndarray, on: np.ndarray
+    ) -> tuple[Buffer | None, np.ndarray | None]:
+        """The buffer that the addresses of a "load", "store" or "atomic" lie in, and their places in it; raises for one
+        that is outside. No buffer if every lane is off."""
+        if not on.any():
+            if self.watch:
+                self.watch(verb, op, None, None, on)
+            return None, None
         first = pointers[on].flat[0]
         region = min(max(int(first) // REGION - 1, 0), len(self.buffers) - 1)
         buffer = self.buffers[region]
@@ -66,13 +99,18 @@ class Run:
         wrong = on & ((at < 0) | (at >= buffer.flat.size))
         if wrong.any():
             k = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-            size, element = buffer.flat.size - buffer.first, int(at[k]) - buffer.first
+            size, element = buffer.flat.size - buffer.first, buffer.element(at[k])
             lane = f", lane {tuple(int(i) for i in k)}" if k else ""
+            does = {"load": "reads", "store": "writes", "atomic": "changes"}[verb]
             raise OutOfBoundsError(
-                f"program {self.program} {verb} element {element} of {buffer.name}, which has elements {-buffer.first} "
+                f"program {self.program} {does} element {element} of {buffer.name}, which has elements {-buffer.first} "
                 f"to {size - 1}{lane}; mask the lanes that are beyond the end",
                 op.loc,
             )
+        if self.watch:
+            self.watch(verb, op, buffer, at, on)
+        if self.checks and verb == "atomic":
+            self.checks.atomic(op, buffer, at[on])
         return buffer, at
 
     def load(self, op: Op, pointers: np.ndarray, mask: np.ndarray | None, other: np.ndarray | None) -> np.ndarray:
@@ -80,28 +118,34 @@ class Run:
         shape = op.result.type.shape
         on = np.broadcast_to(np.asarray(True if mask is None else mask), shape)
         out = np.array(np.broadcast_to(np.asarray(0 if other is None else other, dtype.register.numpy), shape))
-        if on.any():
-            buffer, at = self._find(op, np.broadcast_to(pointers, shape), on, "reads")
-            if self.watch:
-                self.watch("load", op, buffer, at, on)
-            out[on] = unpack(buffer.flat[at[on]], dtype)
-        elif self.watch:
-            self.watch("load", op, None, None, on)
+        buffer, at = self.access(op, "load", np.broadcast_to(pointers, shape), on)
+        if buffer:
+            places = at[on]
+            if self.checks:
+                self.checks.load(op, buffer, places)
+            out[on] = unpack(buffer.flat[places], dtype)
         return out
 
     def store(self, op: Op, pointers: np.ndarray, value: np.ndarray, mask: np.ndarray | None) -> None:
         dtype, shape = op.operands[0].type.dtype, op.operands[0].type.shape
         on = np.broadcast_to(np.asarray(True if mask is None else mask), shape)
-        if on.any():
-            buffer, at = self._find(op, np.broadcast_to(pointers, shape), on, "writes")
-            if self.watch:
-                self.watch("store", op, buffer, at, on)
-            buffer.flat[at[on]] = pack(np.broadcast_to(value, shape)[on], dtype)
-        elif self.watch:
-            self.watch("store", op, None, None, on)
+        buffer, at = self.access(op, "store", np.broadcast_to(pointers, shape), on)
+        if buffer:
+            places, new = at[on], pack(np.broadcast_to(value, shape)[on], dtype)
+            if self.checks:
+                self.checks.store(op, buffer, places, new)
+            else:
+                buffer.flat[places] = new
 
 
-def run(kernel: Kernel, args: list, grid: tuple[int, int, int], watch=None, only=None) -> None:
+def run(
+    kernel: Kernel,
+    args: list,
+    grid: tuple[int, int, int],
+    watch: Any = None,
+    only: Iterable[tuple[int, int, int]] | None = None,
+    checks: Checks | None = None,
+) -> None:
     """Runs every program of a grid, or ``only`` some. ``args`` has a Buffer or a number for each parameter;
     ``watch(verb, op, buffer, places, on)`` sees every access, without buffer and places if every lane is off."""
     buffers: list[Buffer] = [a for a in args if isinstance(a, Buffer)]
@@ -112,9 +156,10 @@ def run(kernel: Kernel, args: list, grid: tuple[int, int, int], watch=None, only
         else:
             start[v] = np.asarray(a, v.type.dtype.register.numpy)
     with np.errstate(all="ignore"):
-        for program in programs(grid) if only is None else only:
+        order = programs(grid) if only is None else only
+        for program in checks.each(order) if checks else order:
             state = Run(kernel, buffers, grid, program)
-            state.watch = watch
+            state.watch, state.checks = watch, checks
             state.values.update(start)
             state.block(kernel.body, ())
 
@@ -122,6 +167,22 @@ def run(kernel: Kernel, args: list, grid: tuple[int, int, int], watch=None, only
 def programs(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
     for z, y, x in product(*(range(n) for n in reversed(grid))):
         yield x, y, z
+
+
+def shuffled(grid: tuple[int, int, int], seed: int) -> list[tuple[int, int, int]]:
+    """The programs of a grid in the random order of ``seed``."""
+    order = list(programs(grid))
+    return [order[k] for k in np.random.default_rng(seed).permutation(len(order))]
+
+
+def order_seed() -> int | None:
+    """The seed that TINYTON_GRID_ORDER asks for, a new one if it names none; None if programs run in order."""
+    word, _, seed = (given := os.environ.get("TINYTON_GRID_ORDER", "")).partition(":")
+    if not given:
+        return None
+    if word != "shuffle" or not (seed.isdecimal() or given == "shuffle"):
+        raise BackendError(f"TINYTON_GRID_ORDER is {given!r}; it may be shuffle, or shuffle: and a number, the seed")
+    return int(seed) if seed else int.from_bytes(os.urandom(3))
 
 
 class Executor:
@@ -153,18 +214,26 @@ class Executor:
         return None
 
     def launch(self, compiled: Any, grid: tuple[int, int, int], args: list, stream: object = None) -> None:
-        run(compiled.ir, args, grid)
-
-    def allocate(self, nbytes: int) -> np.ndarray:
+        buffers, checks, seed = [a for a in args if isinstance(a, Buffer)], None, order_seed()
+        if os.environ.get("TINYTON_CHECKS") != "0":
+            checks = Checks(buffers, compiled.low.stored, alone=prod(grid) == 1)
         try:
-            return np.empty(nbytes, np.uint8)
+            run(compiled.ir, args, grid, only=None if seed is None else shuffled(grid, seed), checks=checks)
+        except TinytonError as error:
+            if seed is not None:
+                error.message += f"\n(programs ran in the order TINYTON_GRID_ORDER=shuffle:{seed})"
+            raise
+
+    def allocate(self, nbytes: int) -> Memory:
+        try:
+            memory = np.empty(nbytes, np.uint8).view(Memory)
+            memory.written = np.zeros(nbytes, np.uint8)
         except (MemoryError, ValueError):
             raise BackendError(f"{nbytes} bytes cannot be allocated") from None
+        return memory
 
     def pointer(self, name: str, handle: np.ndarray, dtype: DType, offset: int) -> Buffer:
-        size = dtype.itemsize
-        whole = handle[offset % size :]
-        return Buffer(name, whole[: whole.size // size * size].view(dtype.numpy), offset // size, dtype)
+        return Buffer(name, handle, dtype, offset)
 
     def borrow(self, span: np.ndarray) -> np.ndarray:
         return span
@@ -172,11 +241,16 @@ class Executor:
     def give_back(self, handle: np.ndarray, span: np.ndarray) -> None:
         pass
 
-    def write(self, handle: np.ndarray, data: np.ndarray) -> None:
+    def write(self, handle: Memory, data: np.ndarray) -> None:
         handle[: data.nbytes] = data.reshape(-1).view(np.uint8)
+        if data.nbytes == handle.size:
+            handle.written = None
 
-    def read(self, handle: np.ndarray, out: np.ndarray) -> None:
-        out.reshape(-1).view(np.uint8)[...] = handle[: out.nbytes]
+    def read(self, handle: Memory, out: np.ndarray) -> None:
+        data = out.reshape(-1).view(np.uint8)
+        data[...] = handle[: out.nbytes]
+        if handle.written is not None:
+            data[handle.written[: out.nbytes] == 0] = 0xFF  # NaN, -1
 
     def finish(self, stream: object) -> None:
         pass
