@@ -44,6 +44,10 @@ from .show import show
 from .sweep import load_table, save_table, sweep
 
 globals().update(NAMES)
+# >>> stage 7
+from .jit import heuristics  # noqa: E402
+
+# <<<
 # >>> stage 3
 FUNCTIONS["zeros"].host = arrays.zeros  # in a kernel a tile, on the host an array
 # <<<

@@ -15,7 +15,6 @@ from .codegen.lower import Lowered, front, lower
 from .compiled import Variant
 from .errors import KernelValueError, LaunchError
 from .frontend import Source
-from .frontend.tracer import plain
 from .jit import OPTIONS, JITFunction
 from .launch import check_options
 from .occupancy import Occupancy, limits, occupancy
@@ -115,9 +114,9 @@ def compile(  # noqa: A001  (tt.compile)
     options = {k: meta.pop(k, None) for k in OPTIONS}
     if not isinstance(signature, Mapping):
         signature = dict(zip(kernel.runtime, signature, strict=False))
-    bound = kernel._bind((), {**signature, **meta})
-    constants = {n: plain(bound[n], n) for n in kernel.names if n not in kernel.runtime}
-    args = parse({n: bound[n] for n in kernel.runtime})
+    bound = kernel._bind((), {**signature, **meta}, options)
+    constants = kernel.constants(bound)
+    args = parse({n: bound[n] for n in kernel.runtime if n not in constants})
     spec = Specialization(tuple(args.items()), tuple(constants.items()))
     ir = front(kernel.source, spec)
     threads = check_options(options, 1024) or choose_threads(ir)

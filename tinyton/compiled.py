@@ -160,8 +160,7 @@ def describe(name: str, x: Any, executor: Any) -> tuple[Arg, Any]:
     found = executor.foreign(name, x) if hasattr(executor, "foreign") else None
     if found is None:
         raise KernelTypeError(
-            f"argument {name} is a {type(x).__name__}; a kernel takes arrays, ints, floats and bools"
-            + ("" if x is not None else "; annotate it tt.constexpr to pass None")
+            f"argument {name} is a {type(x).__name__}; a kernel takes arrays, ints, floats, bools and None"
         )
     element, aligned, payload = found
     return POINTERS[from_numpy(element), aligned], payload

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .arrays import DeviceArray
@@ -62,6 +63,8 @@ def _read(cls: type, name: str) -> tuple[str, list[str]] | None:
         return name, [f"-0x80000000 <= {name} <= 0x7fffffff", f"{name} & 15 == 0"]
     if cls is float or cls is bool:
         return name, []
+    if cls is type(None):  # known when the kernel is compiled, and not passed
+        return "", []
     if module == "torch" and hasattr(cls, "data_ptr"):
         return f"{name}.data_ptr()", [f"{name}.dtype", f"{name}.is_cuda"]
     if module == "pycuda" and hasattr(cls, "gpudata"):
@@ -92,22 +95,35 @@ def entrance(kernel: Any, routes: list[Route], executor: Any = None) -> Callable
         scope |= {f"_tt_class{k}_{i}": cls for i, cls in enumerate(route.classes)}
         text += _short_way(kernel, route, k, constants, scope)
     text += f"    _tt_long(_tt_grid, ({''.join(f'{n}, ' for n in kernel.names)}*_tt_extra), _tt_named, ({options}))\n"
-    return _define(text, scope)[kernel.source.name]
+    enter = _define(text, scope)[kernel.source.name]
+    return enter if not kernel.hooks else partial(hooked, tuple(kernel.hooks), enter)
+
+
+def hooked(hooks: tuple[Callable, ...], enter: Callable, grid: Any, /, *args: Any, **named: Any) -> None:
+    for hook in hooks:
+        hook(*args, **named)
+    enter(grid, *args, **named)
 
 
 def _short_way(kernel: Any, route: Route, k: int, constants: list[str], scope: dict[str, Any]) -> str:
     """Python that launches and returns if all is as it was before, and falls through otherwise."""
     test = " and ".join(f"{n}.__class__ is _tt_class{k}_{i}" for i, n in enumerate(kernel.runtime)) or "True"
-    pointers = [f"_tt_p{i}" for i, cls in enumerate(route.classes) if cls not in (int, float, bool)]
+    pointers = [f"_tt_p{i}" for i, cls in enumerate(route.classes) if cls not in (int, float, bool, type(None))]
     doubts = [f"({' | '.join(pointers)}) & 15"] if pointers else []
     if any(cls.__module__.startswith("torch") for cls in route.classes):
         scope["_tt_stream"] = sys.modules["torch"]._C._cuda_getCurrentRawStream
         doubts.append("_tt_stream(0)")
     doubts += ["_tt_thread() != _tt_executor.thread", "_tt_executor.forked", "_tt_extra", "_tt_named"]
     doubts += ["num_stages", "num_ctas", "stream is not None"]
-    reads = "; ".join(f"_tt_p{i} = {r[0]}" for i, r in enumerate(route.reads) if r) or "pass"
-    meta = ", ".join(f"{n!r}: {n}" for n in constants)
-    packed = ", ".join(f"_tt_p{i}" for i in range(len(route.reads)))
+    passed = {f"_tt_p{i}": r[0] for i, r in enumerate(route.reads) if r and r[0]}
+    reads = "; ".join(f"{p} = {read}" for p, read in passed.items()) or "pass"
+    meta = ", ".join(f"{n!r}: {n}" for n in kernel.names)
+    packed = ", ".join(passed)
+    for n in kernel.rules:
+        scope[f"_tt_rule_{n}"] = kernel.rules[n]
+        reads += f"; {n} = _tt_rule_{n}({{{', '.join(f'{m!r}: {m}' for m in (*OPTIONS, *kernel.names))}}})"
+    if kernel.rules:
+        test += "".join(f" and {n} is not _tt_missing" for n in constants if n not in kernel.rules)
     return f"""
     if {test}:
         {reads}
@@ -116,7 +132,7 @@ def _short_way(kernel: Any, route: Route, k: int, constants: list[str], scope: d
             if _tt_grid.__class__ is tuple and len(_tt_grid) == 1 and _tt_grid[0].__class__ is int:
                 _tt_where = _tt_grid[0], 1, 1
             else:
-                _tt_where = _tt_as_grid(_tt_grid, {{{meta}}}, _tt_limits)
+                _tt_where = _tt_as_grid(_tt_grid, callable(_tt_grid) and {{{meta}}}, _tt_limits)
         except (KeyError, TypeError, AttributeError, _tt_LaunchError):
             pass
         else:

@@ -3,39 +3,66 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property, partial, update_wrapper
 from typing import Any
+
+import numpy as np
 
 from . import backends
 from .codegen.lower import Lowered, front, lower
 from .compiled import CompiledKernel, describe, run
 from .dispatch import MISSING, OPTIONS, ROUTES, Route, entrance, usable
+from .dtypes import DType, from_numpy
 from .errors import KernelTypeError, LaunchError, TinytonError
 from .frontend import Source, capture
 from .frontend.tracer import plain
 from .launch import LaunchConfig, as_grid, check_options
-from .specialize import Arg, Specialization, exact
+from .specialize import Arg, Specialization, exact, parse
+
+JIT_OPTIONS = {"do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline"}
+JIT_OPTIONS |= {"repr", "launch_metadata", "version"}
+VARIANTS = 64  # compiled variants that one kernel keeps; the one unused for longest goes first
 
 
-class Variants(dict):
-    """The compiled variants of a kernel by key. Clearing it forgets the short ways to them too."""
+class Variants(OrderedDict):
+    """The compiled variants of a kernel by key, at most `VARIANTS`. What goes is unloaded, and the short ways to it are
+    forgotten."""
 
     def __init__(self, kernel: JITFunction):
         super().__init__()
         self.kernel = kernel
 
+    def __setitem__(self, key: tuple, compiled: CompiledKernel) -> None:
+        super().__setitem__(key, compiled)
+        while len(self) > VARIANTS:
+            (base, _), _ = self.popitem(last=False)
+            self.kernel._used.pop(base, None)
+            self.kernel.forget()
+
     def clear(self) -> None:
         super().clear()
         self.kernel.forget()
+
+    def recall(self, key: tuple) -> CompiledKernel | None:
+        """The variant of this key, which is now the last to go."""
+        try:
+            self.move_to_end(key)
+            return self[key]
+        except KeyError:
+            return None
 
 
 class JITFunction:
     """A kernel. ``kernel[grid](*args, **meta)`` launches it; ``kernel.compile(*args, **meta)`` compiles it only."""
 
-    def __init__(self, function: Callable):
-        self.source: Source = capture(function)
+    def __init__(self, function: Callable, rules: Mapping[str, Callable] | None = None, **options: Any):
+        self.source: Source = replace(capture(function), asserts=options.get("debug") is not False)
         update_wrapper(self, function)
+        self.fn, self.options, self.rules = function, options, dict(rules or getattr(function, "heuristics", {}))
+        self.hooks: list[Callable] = []
         self.names = [p.name for p in self.source.params]
         self.runtime = [n for n in self.names if n not in self.source.constexprs]
         for word in OPTIONS:
@@ -44,10 +71,36 @@ class JITFunction:
                     f"{word} is an option of every launch; give the parameter another name",
                     self.source.loc(self.source.tree),
                 )
-        self._cache: dict[tuple, CompiledKernel] = Variants(self)
-        self._used: dict[tuple, tuple[int, ...]] = {}
+        self.unspecialized = self._names_of("do_not_specialize", "do_not_specialize_on_alignment")
+        for name in self.rules:
+            if name not in (*self.names, *OPTIONS):
+                raise LaunchError(f"heuristics for {name}, which {self.source.name} does not take")
+        self._cache: Variants = Variants(self)
+        self._used: dict[tuple, tuple[str, ...]] = {}  # whose divisibility is part of the key
         self._lock = threading.RLock()
         self.forget()
+
+    @property
+    def arg_names(self) -> list[str]:
+        return self.names
+
+    @property
+    def src(self) -> str:
+        """The kernel's Python text, from its ``def`` on."""
+        return "\n".join(self.source.lines[self.source.tree.lineno - 1 :])
+
+    def _names_of(self, *options: str) -> frozenset[str]:
+        """The parameters that these options of `jit` list, by name or by position."""
+        found = set()
+        for option in options:
+            for x in self.options.get(option) or ():
+                name = self.names[x] if isinstance(x, int) and 0 <= x < len(self.names) else x
+                if name not in self.names:
+                    raise LaunchError(
+                        f"{option} lists {x!r}, which is no parameter of {self.source.name}({', '.join(self.names)})"
+                    )
+                found.add(name)
+        return frozenset(found)
 
     def forget(self) -> None:
         """Forgets the short ways of launches."""
@@ -73,14 +126,15 @@ class JITFunction:
     def launch(self, grid: Any, args: tuple, named: dict[str, Any], options: tuple) -> None:
         """The long way of a launch: binds, checks, compiles if need be, moves NumPy arrays, and runs."""
         try:
-            bound = self._bind(args, named)
-            compiled, described, meta = self._variant(bound, dict(zip(OPTIONS, options, strict=True)))
+            chosen = dict(zip(OPTIONS, options, strict=True))
+            bound = self._bind(args, named, chosen)
+            compiled, described = self._variant(bound, chosen)
             config = grid if isinstance(grid, LaunchConfig) else None
             threads = config.threads_for(compiled) if config else None
-            where = as_grid(config.grid if config else grid, meta, compiled.executor.limits)
-            run(compiled, where, self.runtime, [p for _, p in described], options[-1], threads)
-            if all(a.divisible for a, _ in described if a.kind == "pointer"):
-                self._learn(bound, options, compiled)
+            where = as_grid(config.grid if config else grid, bound, compiled.executor.limits)
+            run(compiled, where, list(described), [p for _, p in described.values()], chosen["stream"], threads)
+            if all(a.divisible or n in self.unspecialized for n, (a, _) in described.items() if a.kind == "pointer"):
+                self._learn(bound, tuple(chosen.values()), compiled)
         except TinytonError as error:
             raise error.with_traceback(None) from None
 
@@ -103,12 +157,41 @@ class JITFunction:
         """The variant for these arguments, compiled but not run."""
         try:
             options = {k: kwargs.pop(k, None) for k in OPTIONS}
-            return self._variant(self._bind(args, kwargs), options)[0]
+            bound = self._bind(args, kwargs, options)
+            types = {n: as_type(n, bound[n]) for n in self.runtime}
+            return self._variant(bound | types, options)[0]
         except TinytonError as error:
             raise error.with_traceback(None) from None
 
-    def _bind(self, args: tuple, named: dict[str, Any]) -> dict[str, Any]:
-        """Arguments by name, with defaults; says what is missing, unknown or given twice."""
+    def warmup(self, *args: object, grid: Any = None, **kwargs: Any) -> CompiledKernel:
+        """`compile`, called as Triton's is; the grid plays no part."""
+        return self.compile(*args, **kwargs)
+
+    def run(self, *args: object, grid: Any, warmup: bool = False, **kwargs: Any) -> CompiledKernel:
+        """``kernel[grid](...)``, unless ``warmup``; gives the variant that ran."""
+        if not warmup:
+            self[grid](*args, **kwargs)
+        return self.compile(*args, **kwargs)
+
+    def add_pre_run_hook(self, hook: Callable) -> None:
+        """``hook(*args, **kwargs)`` is called before every launch, with what the launch was given."""
+        if not callable(hook):
+            raise LaunchError(f"a hook is called before a launch; {hook!r} cannot be")
+        self.hooks.append(hook)
+        self.forget()
+
+    def constants(self, bound: Mapping[str, Any]) -> dict[str, object]:
+        """What is fixed at compile time: constexpr parameters, and arguments that are None."""
+        return {n: plain(bound[n], n) for n in self.names if n in self.source.constexprs or bound[n] is None}
+
+    def describe(self, name: str, x: Any, executor: Any) -> tuple[Arg, Any]:
+        """`compiled.describe`, without the alignment of what is not to be specialized."""
+        arg, payload = (x, None) if isinstance(x, Arg) else describe(name, x, executor)
+        return (replace(arg, divisible=False) if name in self.unspecialized else arg), payload
+
+    def _bind(self, args: tuple, named: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+        """Arguments by name, with defaults and what heuristics compute, which may change ``options`` too; says what is
+        missing, unknown or given twice."""
         name = self.source.name
         if len(args) > len(self.names):
             raise LaunchError(
@@ -126,33 +209,35 @@ class JITFunction:
         for p in self.source.params:
             if p.default is not p.empty:
                 bound.setdefault(p.name, p.default)
-        if missing := [n for n in self.names if n not in bound]:
+        if missing := [n for n in self.names if n not in bound and n not in self.rules]:
             raise LaunchError(f"{name} is missing {', '.join(missing)}")
+        for key, rule in self.rules.items():
+            (options if key in options else bound)[key] = rule({**options, **bound})
         return bound
 
     def _variant(
         self, bound: dict[str, Any], options: dict[str, Any]
-    ) -> tuple[CompiledKernel, list[tuple[Arg, Any]], dict[str, object]]:
-        """The compiled kernel for these arguments, what to pass it, and its constexpr values."""
+    ) -> tuple[CompiledKernel, dict[str, tuple[Arg, Any]]]:
+        """The compiled kernel for these arguments, and what to pass it: by name, its type and its value."""
         executor = backends.current()
         asked = check_options(options, executor.limits["threads"])
-        described = [describe(name, bound[name], executor) for name in self.runtime]
-        meta = {n: plain(bound[n], n) for n in self.names if n in self.source.constexprs}
+        meta = self.constants(bound)
+        described = {n: self.describe(n, bound[n], executor) for n in self.runtime if n not in meta}
+        args = {n: a for n, (a, _) in described.items()}
         outside = self._read_outside(self.watched)
         base = (
             executor.key(),
-            tuple((a.kind, a.dtype, a.divisible and a.kind == "pointer") for a, _ in described),
+            tuple((a.kind, a.dtype, a.divisible and a.kind == "pointer") for a in args.values()),
             tuple((n, exact(self._hashable(f"constexpr {n}", v))) for n, v in meta.items()),
             tuple((n, exact(self._hashable(n, v))) for n, v in outside),
             asked,
         )
         used = self._used.get(base)
-        key = (base, tuple(described[k][0].divisible for k in used)) if used is not None else None
-        compiled = self._cache.get(key) if key else None
+        compiled = self._cache.recall((base, tuple(args[n].divisible for n in used))) if used is not None else None
         if compiled is None:
             with self._lock:
-                compiled = self._compile(base, [a for a, _ in described], meta, asked, executor)
-        return compiled, described, meta
+                compiled = self._compile(base, args, meta, asked, executor)
+        return compiled, described
 
     def _hashable(self, name: str, value: object) -> object:
         try:
@@ -163,17 +248,20 @@ class JITFunction:
             ) from None
         return value
 
-    def _compile(self, base: tuple, args: list[Arg], meta: dict, asked: int | None, executor: Any) -> CompiledKernel:
-        spec = Specialization(tuple(zip(self.runtime, args, strict=True)), tuple(meta.items()))
+    def _compile(
+        self, base: tuple, args: dict[str, Arg], meta: dict, asked: int | None, executor: Any
+    ) -> CompiledKernel:
+        spec = Specialization(tuple(args.items()), tuple(meta.items()))
         kernel = front(self.source, spec)
         threads = asked or executor.default_threads(kernel)
         low = build_checked(kernel, spec, threads, executor)
-        used = tuple(k for k, name in enumerate(self.runtime) if name in low.divisors_used)
-        key = (base, tuple(args[k].divisible for k in used))
-        if key not in self._cache:
-            self._cache[key] = CompiledKernel(self.source, spec, low, executor)
-            self._used[base] = used
-        return self._cache[key]
+        used = tuple(name for name in args if name in low.divisors_used)
+        key = (base, tuple(args[n].divisible for n in used))
+        compiled = self._cache.recall(key)
+        if compiled is None:
+            compiled = self._cache[key] = CompiledKernel(self.source, spec, low, executor)
+        self._used[base] = used
+        return compiled
 
     def _read_outside(self, paths: Iterable[str]) -> list[tuple[str, object]]:
         """The values that these names of the kernel's module or closure have now."""
@@ -212,8 +300,56 @@ def build_checked(kernel: Any, spec: Specialization, threads: int, executor: Any
     return low
 
 
-def jit(function: Callable) -> JITFunction:
+def as_type(name: str, x: Any) -> Any:
+    """An argument for compiling only, which may be a type: that of a pointer's elements, or words for `parse`."""
+    if isinstance(x, str):
+        return parse({name: x})[name]
+    x = x.dtype if type(x).__name__ == "MockTensor" else x
+    named = isinstance(x, (DType, np.dtype)) or type(x).__name__ == "dtype"  # torch's
+    if named or isinstance(x, type) and issubclass(x, np.generic):
+        return Arg("pointer", from_numpy(x), True)
+    return x
+
+
+def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], Any]:
+    """Parameters, or options such as ``num_warps``, that are computed at each launch from the arguments by name; a
+    rule sees what the rules before it gave. Above or below ``@tt.jit``; several compose, the upper ones first. From
+    Triton.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
+    ... @tt.jit
+    ... def fill(x, n, BLOCK: tt.constexpr, EVEN: tt.constexpr):
+    ...     i = tt.arange(0, BLOCK)
+    ...     tt.store(x + i, 1.0, mask=None if EVEN else i < n)
+    >>> a = np.zeros(5, np.float32)
+    >>> fill[1](a, 3, BLOCK=4)
+    >>> a.tolist()
+    [1.0, 1.0, 1.0, 0.0, 0.0]
+    """
+
+    def decorate(kernel: Any) -> Any:
+        if isinstance(kernel, JITFunction):
+            return _checked(kernel.fn, {**values, **kernel.rules}, kernel.options)
+        kernel.heuristics = {**values, **getattr(kernel, "heuristics", {})}
+        return kernel
+
+    return decorate
+
+
+def _checked(function: Callable, rules: Mapping[str, Callable], options: dict[str, Any]) -> JITFunction:
+    try:
+        return JITFunction(function, rules, **options)
+    except TinytonError as error:
+        raise error.with_traceback(None) from None
+
+
+def jit(function: Any = None, **options: Any) -> Any:
     """Makes a kernel of a function; it is compiled for the types of its arguments when it is launched.
+
+    As ``@tt.jit(...)`` it takes Triton's options: ``do_not_specialize`` and ``do_not_specialize_on_alignment`` list
+    parameters, by name or position, of which no variant is made for what 16 divides; ``debug=False`` leaves
+    ``tt.device_assert`` out; ``noinline``, ``repr``, ``launch_metadata`` and ``version`` change nothing.
 
     >>> import numpy as np, tinyton as tt
     >>> @tt.jit
@@ -225,7 +361,6 @@ def jit(function: Callable) -> JITFunction:
     >>> a.tolist()
     [0.0, 2.0, 4.0, 6.0, 8.0]
     """
-    try:
-        return JITFunction(function)
-    except TinytonError as error:
-        raise error.with_traceback(None) from None
+    if unknown := sorted(options.keys() - JIT_OPTIONS):
+        raise LaunchError(f"jit has no option {unknown[0]}; it takes {', '.join(sorted(JIT_OPTIONS))}")
+    return partial(_checked, rules={}, options=options) if function is None else _checked(function, {}, options)

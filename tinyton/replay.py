@@ -22,9 +22,8 @@ from .codegen.dialect import CUDA
 from .codegen.lower import Lowered, front, lower
 from .dtypes import DType, from_numpy
 from .errors import LaunchError
-from .frontend.tracer import plain
 from .ir import Op
-from .jit import OPTIONS, JITFunction, describe
+from .jit import OPTIONS, JITFunction
 from .launch import LaunchConfig, as_grid, check_options
 from .layout import Layout
 from .ops import OPS
@@ -77,15 +76,15 @@ def replay(
     executor = backends.current()
     meta = dict(meta)
     options = {k: meta.pop(k, None) for k in OPTIONS}
-    bound = kernel._bind(args, meta)
-    constants = {n: plain(bound[n], n) for n in kernel.names if n in kernel.source.constexprs}
-    arguments = {n: bound[n] for n in kernel.runtime}
-    described = tuple((n, describe(n, x, executor)[0]) for n, x in arguments.items())
+    bound = kernel._bind(args, meta, options)
+    constants = kernel.constants(bound)
+    arguments = {n: bound[n] for n in kernel.runtime if n not in constants}
+    described = tuple((n, kernel.describe(n, x, executor)[0]) for n, x in arguments.items())
     spec = Specialization(described, tuple(constants.items()))
     ir = front(kernel.source, spec)
     threads = check_options(options, LIMITS["threads"]) or choose_threads(ir)
     low = lower(ir, spec, threads, CUDA, lambda n: "")
-    cells = as_grid(grid.grid if isinstance(grid, LaunchConfig) else grid, constants, LIMITS)
+    cells = as_grid(grid.grid if isinstance(grid, LaunchConfig) else grid, bound, LIMITS)
     copies = _copies(arguments, dict(described), executor)
     for program in only(cells) if only else interpreter.programs(cells):
 

@@ -25,6 +25,7 @@ class Source:
     params: tuple[inspect.Parameter, ...]
     constexprs: frozenset[str]
     outside: tuple[str, ...]
+    asserts: bool = True  # device_assert is compiled
 
     def loc(self, node: ast.AST) -> Loc:
         """Where ``node`` is, for messages: columns count characters, a span ends with its first line."""
