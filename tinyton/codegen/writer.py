@@ -29,7 +29,7 @@ HELPERS = {*CUDA.helpers, *OPENCL.helpers, *COMMON}
 PATTERNS = re.compile(
     r"\d.*|_[_A-Z].*|cl_\w+|r\d*|((load|store)_)?[a-z]+\d+x\d+|\w+_(bool|(u?int|b?float)\d+)"
     r"|(u?(char|short|int|long)|float|double|half)\d+"
-    r"|(FLT|DBL|HALF|CHAR|SCHAR|UCHAR|SHRT|USHRT|INT|UINT|LONG|ULONG|CLK|CL|FP|HUGE|M)_\w+"
+    r"|atom(ic)?(_\w+|[A-Z]\w*)|(FLT|DBL|HALF|CHAR|SCHAR|UCHAR|SHRT|USHRT|INT|UINT|LONG|ULONG|CLK|CL|FP|HUGE|M)_\w+"
 )
 STATIC_SHARED = 48 * 1024  # CUDA gives more only at launch
 FRESH_SHARED = 8 * 1024  # as much may be taken without reuse: little enough not to cost occupancy

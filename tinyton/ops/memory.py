@@ -10,15 +10,15 @@ from . import op
 from .typing import Operand, broadcast, broadcast_shape, cast_value, describe, value_of
 
 
-def _pointer(ptr: object) -> Value:
+def as_pointer(ptr: object, argument: str = "ptr") -> Value:
     if not (isinstance(ptr, Value) and ptr.type.pointer):
         raise KernelTypeError(
-            f"expected a pointer (an array argument, plus an offset), not {describe(ptr)}", argument="ptr"
+            f"expected a pointer (an array argument, plus an offset), not {describe(ptr)}", argument=argument
         )
     return ptr
 
 
-def _mask(b: Builder, mask: Operand) -> Value:
+def as_mask(b: Builder, mask: Operand) -> Value:
     m = value_of(b, mask)
     if m.type.dtype is not bool_ or m.type.pointer:
         raise KernelTypeError(f"a mask is bool, not {m.type}; compare first, as in mask=offsets < n", argument="mask")
@@ -89,11 +89,11 @@ def load(b: Builder, ptr: Value, mask: Operand | None = None, other: Operand | N
     Where ``mask`` (bool, broadcast to the pointers) is off, memory is not touched and the element is ``other``, by
     default 0 of the element type. An address outside of the array is not checked, except by the interpreter.
     """
-    ptr = _pointer(ptr)
+    ptr = as_pointer(ptr)
     dtype, shape = ptr.type.dtype, ptr.type.shape
     operands = [ptr]
     if mask is not None:
-        m = _mask(b, mask)
+        m = as_mask(b, mask)
         if not shape and m.type.shape:
             ptr = operands[0] = broadcast(b, ptr, m.type.shape)
             shape = m.type.shape
@@ -162,13 +162,13 @@ def store(b: Builder, ptr: Value, value: Operand, mask: Operand | None = None) -
     Value and mask broadcast to the pointers. Where ``mask`` is off nothing is written. An address outside of the array
     is not checked, except by the interpreter.
     """
-    ptr = _pointer(ptr)
+    ptr = as_pointer(ptr)
     dtype = ptr.type.dtype
     v = cast_value(b, value_of(b, value, dtype), dtype)
     shape = broadcast_shape(ptr.type.shape, v.type.shape)
     operands = []
     if mask is not None:
-        m = _mask(b, mask)
+        m = as_mask(b, mask)
         shape = broadcast_shape(shape, m.type.shape)
         operands.append(broadcast(b, m, shape))
     if not ptr.type.shape and shape:

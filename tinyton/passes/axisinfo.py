@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from ..dtypes import bool_, int64
 from ..ir import Block, Kernel, Op, Value
+from ..ops import OPS
 
 BIG = 1 << 20  # "divisible by anything that matters"
 
@@ -158,7 +159,7 @@ def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
         if op.name in ("minimum", "maximum") and xs[0].uniform and xs[1].uniform:
             pick = min if op.name == "minimum" else max
             return Info((0,) * rank, min(x.divisor for x in xs), pick(x.low for x in xs), pick(x.high for x in xs))
-    regular = all(len(x.steps) == rank for x in xs)
+    regular = all(len(x.steps) == rank for x in xs) and not OPS[op.name].writes
     steps = tuple(0 if regular and xs and all(x.steps[d] == 0 for x in xs) else None for d in range(rank))
     low, high = t.dtype.range if t.dtype.is_int and not t.pointer else (float("-inf"), float("inf"))
     return Info(steps, 1, low, high)

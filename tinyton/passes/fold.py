@@ -53,7 +53,7 @@ def _visit():
 
 
 def _sweep(kernel: Kernel) -> Kernel:
-    """Drops ops without effect whose results nobody uses."""
+    """Drops ops without effect whose results nobody uses, and unused results of atomics."""
     count = uses(kernel)
 
     def clean(block: Block) -> Block:
@@ -61,6 +61,8 @@ def _sweep(kernel: Kernel) -> Kernel:
         for op in block.ops:
             if not (OPS[op.name].effect or any(count.get(v) for v in op.results)):
                 continue
+            if OPS[op.name].writes and op.results and not count.get(op.result):
+                op = replace(op, results=())
             blocks = tuple(clean(b) for b in op.blocks)
             ops.append(op if blocks == op.blocks else replace(op, blocks=blocks))
         return block if tuple(ops) == block.ops else replace(block, ops=tuple(ops))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir import Block, Op, Value
+from ..ir import Block, Kernel, Op, Value
 from ..layout import Layout
 from ..ops import OPS
 
@@ -25,18 +25,36 @@ class Access:
         return (self.store or other.store) and same_memory and self.place != other.place
 
 
-def fences(block: Block, layouts: dict[Op, Layout], made: dict[Value, Op]) -> set[Op]:
+def fences(kernel: Kernel, layouts: dict[Op, Layout]) -> set[Op]:
     """The loads and stores that a barrier must precede. ``layouts`` has the layout of each access to a tile."""
     found: set[Op] = set()
+    ops = tuple(kernel.ops())
+    made = {v: op for op in ops for v in op.results}
 
     def trace(ptr: Value) -> tuple[Value | None, tuple]:
         op = made.get(ptr)
         if op is None:
-            return (ptr, ()) if not ptr.type.shape else (None, (ptr,))
+            return (ptr, ()) if ptr in kernel.params else (None, (ptr,))
         if op.name in ("addptr", "broadcast", "expand"):
             root, steps = trace(op.operands[0])
             return root, (*steps, *op.operands[1:], op.result.type.shape)
         return None, (ptr,)
+
+    def access(op: Op) -> tuple[Access, Access]:
+        """What ``op`` may not overtake, and what may not overtake it. An atomic that releases waits for everything, and
+        everything waits for one that acquires."""
+        (root, steps), entry, layout = trace(op.operands[0]), OPS[op.name], layouts.get(op)
+        shared = entry.writes and (layout is None or layout.copies)  # one thread writes for several
+        here = Access(entry.writes, root, (op,) if shared else (layout, steps))
+        if not (entry.reads and entry.writes):
+            return here, here
+        how, sem = op.attrs["how"], op.attrs["sem"]
+        here = Access(True, root, (how,) if not op.results and how not in ("xchg", "cas") else (object(),))
+        known = Access(True, None, (object(),))
+        return here if sem in ("relaxed", "acquire") else known, known if op.results and sem[:3] == "acq" else here
+
+    written = {trace(op.operands[0])[0] for op in ops if OPS[op.name].writes}
+    constant = set() if None in written else set(kernel.params) - written
 
     def walk(block: Block, before: frozenset[Access]) -> frozenset[Access]:
         for op in block.ops:
@@ -46,15 +64,14 @@ def fences(block: Block, layouts: dict[Op, Layout], made: dict[Value, Op]) -> se
             elif op.blocks:
                 before = frozenset().union(*(walk(b, before) for b in op.blocks))
             elif OPS[op.name].memory:
-                root, steps = trace(op.operands[0])
-                layout = layouts.get(op)
-                shared = OPS[op.name].writes and (layout is None or layout.copies)  # one thread writes for several
-                here = Access(OPS[op.name].writes, root, (op,) if shared else (layout, steps))
+                here, left = access(op)
+                if here.root in constant and not here.store:
+                    continue
                 if op in found or any(here.disturbs(other) for other in before):
                     found.add(op)
                     before = frozenset()
-                before |= {here}
+                before |= {left}
         return before
 
-    walk(block, frozenset())
+    walk(kernel.body, frozenset())
     return found

@@ -68,8 +68,7 @@ def make_plan(kernel: Kernel, facts: dict[Value, Info], threads: int, vector_byt
     extend(kernel, facts)
     cheap = cheap_values(kernel)
     places = converter.anchors | {op: layouts[v] for op in kernel.ops() for v in op.results if v in layouts}
-    made = {v: op for op in kernel.ops() for v in op.results}
-    order = fences(kernel.body, places, made) if threads > 1 else set()
+    order = fences(kernel, places) if threads > 1 else set()
     regular = monotone(kernel, facts)
     return Plan(kernel, threads, layouts, vectors, facts, regular, cheap, converter.anchors, order)
 
@@ -267,7 +266,7 @@ class _Converter:
             return op
         frame = tuple(range(len(layout.shape)))
         new = replace(op, operands=tuple(self.demand(b, v, layout, frame) if v.type.shape else v for v in op.operands))
-        if anchored(op):
+        if anchored(op) or OPS[op.name].writes:
             self.anchors[new] = layout
         self.made.update(dict.fromkeys(new.results, new))
         return new

@@ -1,0 +1,235 @@
+"""Atomics: what many programs do to one element all counts, in some order. Where the hardware has no instruction for
+an element type, the word that holds the element is exchanged until nobody came in between."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ..dtypes import DType, pack, round_to, uint32, uint64, unpack
+from ..errors import KernelTypeError, KernelValueError
+from ..ir import Builder, Type, Value
+from . import op
+from .memory import as_mask, as_pointer
+from .reduction import combine
+from .typing import Operand, broadcast, broadcast_shape, cast_value, value_of
+
+MEANING = {"add": np.add, "max": np.fmax, "min": np.fmin, "xchg": lambda old, x: x}
+MEANING |= {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+SEMANTICS = ("acq_rel", "acquire", "release", "relaxed")
+SCOPES = {"gpu": "", "cta": "_block", "sys": "_system"}
+PRAGMA = "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable"
+WORD = "volatile {memory}{W}* word = (volatile {memory}{W}*)at;"
+HALF_WORD = """const int shift = ((size_t)at & 2) * 8;  // the half of an aligned word
+    volatile {memory}{W}* word = (volatile {memory}{W}*)((size_t)at & ~(size_t)3);"""
+LOOP = """
+{fn} {T} {name}({memory}{E}* at, {args}) {{
+    {word}
+    {W} seen, next, now = *word;
+    do {{
+        seen = now;
+        next = {new};
+        now = next == seen ? seen : {swap}(word, seen, next);
+    }} while (now != seen);
+    return {value};
+}}"""
+
+
+def _fetch(run, op, ptr, value, mask=None, expected=None):
+    """Lanes that share an element take turns, the first lane first."""
+    dtype, how, shape = op.operands[0].type.dtype, op.attrs["how"], op.operands[0].type.shape
+    on = np.broadcast_to(np.asarray(True if mask is None else mask), shape)
+    out = np.zeros(shape, dtype.register.numpy)
+    buffer, at = run.access(op, "atomic", np.broadcast_to(ptr, shape), on)
+    left, bits = np.flatnonzero(on), f"u{dtype.itemsize}"
+    while left.size:
+        now = left[np.sort(np.unique(at.flat[left], return_index=True)[1])]
+        places, x = at.flat[now], np.reshape(value, -1)[now]
+        old = buffer.flat[places]
+        if how == "cas":
+            same = old.view(bits) == pack(np.reshape(expected, -1)[now], dtype).view(bits)
+            new = np.where(same, pack(x, dtype), old)
+        else:
+            new = pack(round_to(MEANING[how](unpack(old, dtype), x), dtype), dtype)
+        buffer.flat[places], out.flat[now] = new, unpack(old, dtype)
+        left = np.setdiff1d(left, now)
+    return out
+
+
+def _fetch_if(run, op, ptr, expected, value, mask=None):
+    return _fetch(run, op, ptr, value, mask, expected)
+
+
+def _emit(e, op):
+    """Of threads that hold copies of an element one acts, and tells the others through shared memory."""
+    dtype, layout, sem = op.operands[0].type.dtype, e.store_layout(op), op.attrs["sem"]
+    inputs = op.operands[: 3 if op.attrs["how"] == "cas" else 2]
+    told = layout.copies and op.results
+    memory = e.shared(dtype, prod(layout.shape)) if told else ""
+    if op.results:
+        e.declare(op.result)
+    with e.once_per_element(layout):
+        if sem in ("release", "acq_rel"):
+            e.line(_fence(e, op))
+        with e.loop(layout, [op]) as s:
+            cell = f"{memory}[{s.position(layout.shape)}]" if told else e.cell(op.result, s) if op.results else ""
+            text, condition = _call(e, op, *(s.get(v) for v in inputs)), s.condition(op)
+            if cell:
+                s.line(f"{cell} = {f'{condition} ? {text} : 0' if condition else text};")
+            else:
+                s.line(f"if ({condition}) {text};" if condition else f"{text};")
+        if op.results and sem in ("acquire", "acq_rel"):
+            e.line(_fence(e, op))
+    if told:
+        e.barrier()
+        with e.loop(layout, [op]) as s:
+            s.line(f"{e.cell(op.result, s)} = {memory}[{s.position(layout.shape)}];")
+
+
+def _fence(e, op) -> str:
+    cuda = e.dialect.name == "cuda"
+    return f"__threadfence{SCOPES[op.attrs['scope']]}();" if cuda else "mem_fence(CLK_GLOBAL_MEM_FENCE);"
+
+
+def _instruction(e, how: str, bits: int, scope: str) -> str:
+    """The function of the C dialect for words of 32 or 64 bits."""
+    if e.dialect.name == "cuda":
+        return f"atomic{ {'xchg': 'Exch', 'cas': 'CAS'}.get(how, how.capitalize()) }{SCOPES[scope]}"
+    if bits == 64:
+        e.helpers.setdefault("int64 atomics", PRAGMA)
+    return f"atom{'' if bits == 64 else 'ic'}_{'cmpxchg' if how == 'cas' else how}"
+
+
+def _call(e, op, ptr: str, *values: str) -> str:
+    """C that acts on one element and gives what it was."""
+    dtype, how, scope = op.operands[0].type.dtype, op.attrs["how"], op.attrs["scope"]
+    cuda = e.dialect.name == "cuda"
+    bits = max(32, dtype.bits)
+    word = e.c(uint64 if bits == 64 else uint32)
+    whole = how in ("cas", "xchg") and not dtype.is_half
+    if dtype.is_int or whole or (cuda and how == "add" and not dtype.is_half):
+        if dtype.is_float and how != "add":
+            to, back = _bits(e, dtype)
+        elif cuda and dtype.name == "int64" and how not in ("max", "min"):
+            to, back = f"({word})({{}})", f"({e.c(dtype)}){{}}"
+        else:
+            word, to, back = e.c(dtype), "{}", "{}"
+        at = ptr if to == "{}" else f"({e.dialect.memory}{word}*)({ptr})"
+        args = [to.format(x) for x in values]
+        return back.format(f"{_instruction(e, how, bits, scope)}({', '.join([at, *args])})")
+    name = f"atomic_{how}{SCOPES[scope]}_{dtype.name}"
+    if name not in e.helpers:
+        to, back = _bits(e, dtype)
+        value = back.format("seen")
+        new = "x" if how in ("cas", "xchg") else combine(e, how.replace("add", "sum"), dtype, value, "x")
+        new = to.format(new)
+        if dtype.is_half:
+            new = f"(seen & ~(0xffffu << shift)) | ((unsigned int){new} << shift)"
+        if how == "cas":  # of 16-bit floats: any NaN equals any
+            new = f"{to.format('expected')} == {to.format(value)} ? {new} : seen"
+        words = {"fn": e.dialect.function, "T": e.c(dtype), "E": e.dialect.stored(dtype), "W": word, "name": name}
+        words |= {"memory": e.dialect.memory, "args": f"{e.c(dtype)} expected, " * (how == "cas") + f"{e.c(dtype)} x"}
+        words |= {"value": value, "new": new, "swap": _instruction(e, "cas", bits, scope)}
+        words |= {"word": HALF_WORD if dtype.is_half else WORD}
+        e.helpers[name] = LOOP.format(**{k: v.format(**words) if k == "word" else v for k, v in words.items()}).strip()
+    return f"{name}({', '.join([ptr, *values])})"
+
+
+def _bits(e, dtype: DType) -> tuple[str, str]:
+    """C that makes a float's bits a number, and back; of a 16-bit float in a word, those at ``shift``."""
+    if dtype.is_half:
+        to, back = (("half_" if dtype.name == "float16" else "bfloat_") + x for x in ("bits", "value"))
+        return f"{e.use(to)}({{}})", f"{e.use(back)}((unsigned short)({{}} >> shift))"
+    if dtype.bits == 32:
+        return f"{e.use('bits_of')}({{}})", f"{e.use('float_of')}({{}})"
+    if e.dialect.name == "cuda":
+        return "(unsigned long long)__double_as_longlong({})", "__longlong_as_double((long long){})"
+    return "as_ulong({})", "as_double({})"
+
+
+def _check(b: Builder, how: str, pointer: object, sem: object, scope: object) -> Value:
+    """The pointer, if the elements that it points at can be changed so."""
+    ptr = as_pointer(pointer, "pointer")
+    dtype = ptr.type.dtype
+    fits = dtype.bits >= 32 or (dtype.is_half and how in ("add", "max", "min", "xchg", "cas"))
+    if not fits or (dtype.is_float and how in ("and", "or", "xor")):
+        able = "int32, uint32, int64 and uint64" if how in ("and", "or", "xor") else "32- and 64-bit ints, and floats"
+        raise KernelTypeError(f"atomic_{how} changes elements of {able}, not of {dtype}", argument="pointer")
+    for value, known, what in ((sem, SEMANTICS, "sem"), (scope, tuple(SCOPES), "scope")):
+        if value is not None and value not in known:
+            raise KernelValueError(f"{what} is one of {', '.join(map(repr, known))}, not {value!r}", argument=what)
+    return ptr
+
+
+def _rule(how: str, meaning: str):
+    def rule(
+        b: Builder,
+        pointer: Value,
+        val: Operand,
+        mask: Operand | None = None,
+        sem: str | None = None,
+        scope: str | None = None,
+    ) -> Value:
+        ptr = _check(b, how, pointer, sem, scope)
+        v = cast_value(b, value_of(b, val, ptr.type.dtype), ptr.type.dtype)
+        operands = (ptr, v) if mask is None else (ptr, v, as_mask(b, mask))
+        return _add(b, "fetch", operands, how, sem, scope)
+
+    rule.__name__ = f"atomic_{how}"
+    rule.__doc__ = f"""{meaning}, in one step that no other program comes between. Gives the old elements.
+
+    Pointers, ``val`` and ``mask`` broadcast; lanes that share an element all count, in some order. A lane that is off
+    changes nothing and gives 0. ``sem``: "acq_rel" (default), "acquire", "release" or "relaxed": whether what the
+    program wrote before is seen by who sees this, and the other way round. ``scope``: "gpu" (default), "cta", "sys".
+    """
+    return op(numpy=None, emit=None, kind="macro")(rule)
+
+
+def _add(b: Builder, name: str, operands: tuple[Value, ...], how: str, sem: str | None, scope: str | None) -> Value:
+    shape: tuple[int, ...] = ()
+    for v in operands:
+        shape = broadcast_shape(shape, v.type.shape)
+    operands = tuple(broadcast(b, v, shape) for v in operands)
+    dtype = operands[0].type.dtype
+    return b.add(name, operands, Type(dtype, shape), how=how, sem=sem or "acq_rel", scope=scope or "gpu")
+
+
+atomic_add = _rule("add", "Adds ``val`` to elements; 16-bit floats are rounded after each addition")
+atomic_max = _rule("max", "Makes elements the greater of what they are and ``val``; a NaN is ignored")
+atomic_min = _rule("min", "Makes elements the lesser of what they are and ``val``; a NaN is ignored")
+atomic_and = _rule("and", "Elements become their bitwise and with ``val``")
+atomic_or = _rule("or", "Elements become their bitwise or with ``val``")
+atomic_xor = _rule("xor", "Elements become their bitwise xor with ``val``")
+atomic_xchg = _rule("xchg", "Elements become ``val``")
+
+
+@op(numpy=None, emit=None, kind="macro")
+def atomic_cas(
+    b: Builder,
+    pointer: Value,
+    cmp: Operand,
+    val: Operand,
+    sem: str | None = None,
+    scope: str | None = None,
+    mask: Operand | None = None,
+) -> Value:
+    """Where an element equals ``cmp``, bit for bit, it becomes ``val``. Gives the old elements; else as `atomic_add`.
+
+    A lock is taken with ``while tt.atomic_cas(lock, 0, 1) == 1: pass`` and given back with
+    ``tt.atomic_xchg(lock, 0)``.
+    """
+    ptr = _check(b, "cas", pointer, sem, scope)
+    cmp_, v = (cast_value(b, value_of(b, x, ptr.type.dtype), ptr.type.dtype) for x in (cmp, val))
+    operands = (ptr, cmp_, v) if mask is None else (ptr, cmp_, v, as_mask(b, mask))
+    return _add(b, "fetch_if", operands, "cas", sem, scope)
+
+
+@op(numpy=_fetch, emit=_emit, kind="statement", public=False, effect=True, reads=True, writes=True, mask=2)
+def fetch(b: Builder) -> None:
+    """Changes elements, giving what they were."""
+
+
+@op(numpy=_fetch_if, emit=_emit, kind="statement", public=False, effect=True, reads=True, writes=True, mask=3)
+def fetch_if(b: Builder) -> None:
+    """Changes elements that have an expected value, giving what they were."""
