@@ -29,6 +29,7 @@ from .errors import (
     KernelTypeError,
     KernelValueError,
     LaunchError,
+    LintWarning,
     OutOfBoundsError,
     RaceError,
     TinytonError,
@@ -38,6 +39,7 @@ from .jit import CompiledKernel, JITFunction, jit
 from .language import FUNCTIONS, NAMES
 from .launch import LaunchConfig
 from .layout import Layout, next_power_of_2
+from .lint import lint
 from .raw import raw
 from .roofline import Roofline, roofline
 from .show import show
@@ -45,6 +47,7 @@ from .sweep import load_table, save_table, sweep
 
 globals().update(NAMES)
 # >>> stage 7
+from .errors import DeviceAssertError  # noqa: E402
 from .jit import heuristics  # noqa: E402
 
 # <<<

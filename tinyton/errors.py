@@ -9,13 +9,20 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Loc:
     """A span of the user's source: kernel name, first line, columns of the span (0-based), and the text of that
-    line."""
+    line; in a function that a kernel calls, where it is called."""
 
     kernel: str
     line: int
     column: int
     end: int
     text: str
+    caller: Loc | None = None
+
+    def shown(self) -> str:
+        """Place and caret, then the calls that led there."""
+        kind = "kernel" if self.caller is None else "function"
+        text = f"{kind} {self.kernel}, line {self.line}:\n{self.caret()}"
+        return text if self.caller is None else f"{text}\ncalled from {self.caller.shown()}"
 
     def caret(self) -> str:
         """The source line with ``^`` under the span; a wide character takes two columns, as it does in a terminal."""
@@ -42,7 +49,7 @@ class TinytonError(Exception):
     def __str__(self) -> str:
         if self.loc is None:
             return self.message
-        return f"kernel {self.loc.kernel}, line {self.loc.line}:\n{self.loc.caret()}\n{self.message}"
+        return f"{self.loc.shown()}\n{self.message}"
 
     def __reduce__(self) -> tuple:
         return type(self), (self.message, self.loc, self.argument)
@@ -84,5 +91,14 @@ class UninitialisedError(TinytonError):
     """The interpreter saw a read of memory that nothing has written."""
 
 
+class DeviceAssertError(TinytonError):
+    """A ``tt.device_assert`` of a kernel has failed: its message, the program, the line and the element are named."""
+
+
 class CacheWarning(UserWarning):
     """The kernel cache on disk cannot be used; kernels are kept in memory only."""
+
+
+class LintWarning(UserWarning):
+    """A kernel is legal but gives what is hardly meant; ``tt.lint`` lists the rules. ``# lint: ok`` on the line turns
+    it off, and Python's own ``warnings.filterwarnings`` does for all."""

@@ -20,6 +20,11 @@ from .errors import KernelTypeError, LaunchError, TinytonError
 from .frontend import Source, capture
 from .frontend.tracer import plain
 from .launch import LaunchConfig, as_grid, check_options
+
+# >>> stage 7
+from .passes.lint import lint, warn
+
+# <<<
 from .specialize import Arg, Specialization, exact, parse
 
 JIT_OPTIONS = {"do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline"}
@@ -133,7 +138,8 @@ class JITFunction:
             threads = config.threads_for(compiled) if config else None
             where = as_grid(config.grid if config else grid, bound, compiled.executor.limits)
             run(compiled, where, list(described), [p for _, p in described.values()], chosen["stream"], threads)
-            if all(a.divisible or n in self.unspecialized for n, (a, _) in described.items() if a.kind == "pointer"):
+            if not compiled.hidden and all(
+                a.divisible or n in self.unspecialized for n, (a, _) in described.items() if a.kind == "pointer"):
                 self._learn(bound, tuple(chosen.values()), compiled)
         except TinytonError as error:
             raise error.with_traceback(None) from None
@@ -260,6 +266,9 @@ class JITFunction:
         compiled = self._cache.recall(key)
         if compiled is None:
             compiled = self._cache[key] = CompiledKernel(self.source, spec, low, executor)
+            # >>> stage 7
+            warn(self.source, lint(kernel))
+            # <<<
         self._used[base] = used
         return compiled
 

@@ -22,7 +22,7 @@ from .codegen.dialect import CUDA
 from .codegen.lower import Lowered, front, lower
 from .dtypes import DType, from_numpy
 from .errors import LaunchError
-from .ir import Op
+from .ir import Kernel, Op
 from .jit import OPTIONS, JITFunction
 from .launch import LaunchConfig, as_grid, check_options
 from .layout import Layout
@@ -71,6 +71,20 @@ def replay(
 ) -> tuple[Lowered, tuple[int, int, int]]:
     """Runs ``kernel[grid](*args, **meta)`` over copies of its arrays and shows every access to ``see``. ``only`` picks
     the programs that run, given the grid. Returns the kernel as it was lowered for a GPU, and the grid."""
+    _, low, cells, copies = prepare(kernel, grid, args, meta)
+    for program in only(cells) if only else interpreter.programs(cells):
+
+        def watch(verb: str, op: Op, buffer: Any, places: Any, on: np.ndarray, program=program) -> None:
+            see(_access(low, verb, op, program, buffer, places, on))
+
+        interpreter.run(low.ir, copies, cells, watch, only=(program,))
+    return low, cells
+
+
+def prepare(
+    kernel: JITFunction, grid: Any, args: tuple, meta: dict[str, Any]
+) -> tuple[Kernel, Lowered, tuple[int, int, int], list[Any]]:
+    """The IR of a launch, as it comes and as it is lowered for a GPU, the grid, and the copies to run on."""
     if not isinstance(kernel, JITFunction):
         raise LaunchError(f"expected a kernel (a function under @tt.jit), not {kernel!r}")
     executor = backends.current()
@@ -85,14 +99,7 @@ def replay(
     threads = check_options(options, LIMITS["threads"]) or choose_threads(ir)
     low = lower(ir, spec, threads, CUDA, lambda n: "")
     cells = as_grid(grid.grid if isinstance(grid, LaunchConfig) else grid, bound, LIMITS)
-    copies = _copies(arguments, dict(described), executor)
-    for program in only(cells) if only else interpreter.programs(cells):
-
-        def watch(verb: str, op: Op, buffer: Any, places: Any, on: np.ndarray, program=program) -> None:
-            see(_access(low, verb, op, program, buffer, places, on))
-
-        interpreter.run(low.ir, copies, cells, watch, only=(program,))
-    return low, cells
+    return ir, low, cells, _copies(arguments, dict(described), executor)
 
 
 def _copies(arguments: dict[str, Any], described: dict[str, Any], executor: Any) -> list[Any]:

@@ -1,0 +1,276 @@
+"""What is legal but wrong, found in the IR: a masked load whose fill gets into a reduction, sums that are carried
+through a loop in 16 bits.
+
+A fill is followed, not guessed at. One lane of the tile is computed twice with NumPy's meaning of each op, the mask on
+and then off, for a handful of random values of everything that is not known; the fill is right if the reduction of both
+is the first.
+
+    x = load p, mask=i < n, other=-inf      on: 0.3, -7.1, …     off: -inf, -inf, …
+    e = exp x - m                           on: 0.9, 0.02, …     off: 0, 0, …
+    s = sum e                               on + off == on: right
+
+So a fill of 0 into a sum, of -inf into a maximum, into a sum of exponentials, or of 0 into a maximum of squares is
+right, and so is whatever a `where` with the same mask puts in its place.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..dtypes import DType, bool_
+from ..errors import LintWarning, Loc
+from ..frontend import Source
+from ..ir import Kernel, Op, Value
+from ..ops import OPS
+from ..ops.reduction import UFUNC, identity
+from .axisinfo import Info, analyse
+
+LANEWISE = ("elementwise", "typed")
+ACCUMULATE = {"add": "sum", "maximum": "max", "minimum": "min", "mul": "prod"}
+WORDS = {"prod": "product", "max": "maximum", "min": "minimum"}
+SAMPLES = 32
+REGISTRY = "__warningregistry__"  # of a module: the warnings that it has had
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong where: ``rule`` is the word that turns it off in a comment on that line (``# lint: rule``, or
+    ``# lint: ok`` for all), ``message`` a sentence, ``loc`` the place."""
+
+    rule: str
+    message: str
+    loc: Loc | None
+
+    @property
+    def off(self) -> bool:
+        """True if a comment on its line, or on one that called it, turns it off."""
+        at, said = self.loc, set()
+        while at:
+            said |= {
+                word for text in re.findall(r"#\s*lint:([\w\s,-]+)", at.text) for word in re.split(r"[\s,]+", text)
+            }
+            at = at.caller
+        return bool(said & {"ok", self.rule})
+
+    def __str__(self) -> str:
+        return f"{self.loc.shown() if self.loc else ''}\n{self.message} [{self.rule}]".lstrip()
+
+
+def lint(kernel: Kernel) -> list[Finding]:
+    """The findings in a kernel that has come through the front end, in the order of its lines."""
+    found: dict[tuple, Finding] = {}
+    for f in (*_fills(kernel), *_halves(kernel)):
+        if not f.off:
+            found.setdefault((f.rule, f.loc), f)
+    return sorted(found.values(), key=lambda f: f.loc.line if f.loc else 0)
+
+
+def warn(source: Source, findings: list[Finding]) -> None:
+    """Warns of what was found when a kernel was compiled; Python shows a warning once for each place."""
+    function = source.function
+    for f in findings:
+        line, seen = f.loc.line if f.loc else source.first_line, function.__globals__.setdefault(REGISTRY, {})
+        warnings.warn_explicit(str(f), LintWarning, function.__code__.co_filename, line, registry=seen)
+
+
+def _fills(kernel: Kernel) -> Iterator[Finding]:
+    lane = Lane(kernel)
+    if not any(_mask(op) for op in lane.made.values()):
+        return
+    for op in kernel.ops():
+        if op.name == "reduce" and op.attrs.get("combine") in UFUNC:
+            yield from lane.check(op.operands[0], op.attrs["axes"], op, op.attrs["combine"])  # type: ignore[arg-type]
+        elif op.name == "dot":
+            sides = [list(lane.zeros(v, axis)) for v, axis in zip(op.operands, (-1, -2), strict=False)]
+            wrong = [[x for x in side if not x[1]] for side in sides]
+            if all(bad or not side for bad, side in zip(wrong, sides, strict=True)):
+                yield from (_finding(load, _line(op), "sum", op.result.type.dtype) for bad in wrong for load, _ in bad)
+        for param, result in _carried(op):
+            step = lane.made.get(result)
+            if step and step.name in ACCUMULATE and param in step.operands and param.type.shape:
+                (other,) = [v for v in step.operands if v is not param] or [param]
+                inside = {r for inner in op.blocks for o in inner.ops for r in o.results}
+                how = ACCUMULATE[step.name]
+                yield from lane.check(other, range(len(other.type.shape)), step, how, inside, lane.leaf(param))
+
+
+def _carried(op: Op) -> Iterator[tuple[Value, Value]]:
+    """The values that a loop carries: the parameter of its body, and what the next round gets for it."""
+    for block in op.blocks:
+        if block.yields and block.params:
+            yield from zip(block.params[-len(block.yields) :], block.yields, strict=True)
+
+
+def _mask(op: Op) -> Value | None:
+    entry = OPS[op.name]
+    if entry.moves and entry.reads and entry.mask is not None and len(op.operands) > entry.mask:
+        return op.operands[entry.mask]
+    return None
+
+
+def _line(op: Op) -> object:
+    return op.loc.line if op.loc else "?"
+
+
+def _finding(load: Op, line: object, how: str, dtype: DType) -> Finding:
+    """The finding about the fill of a load that gets into a reduction of ``dtype``."""
+    neutral = identity(f"{how[:3]}_nan" if how[:3] in ("max", "min") and dtype.is_float else how, dtype)
+    value = f'float("{neutral}")' if neutral in (float("inf"), float("-inf")) else str(neutral)
+    what = WORDS.get(how.removesuffix("_nan"), how)
+    gives = "what its other= says" if len(load.operands) > 2 else "0"
+    return Finding(
+        "fill-identity",
+        f"where its mask is off this load gives {gives}, and what comes of that changes the {what} in line {line}; put "
+        f"tt.where(mask, x, {value}) around what is reduced, or give an other= that comes to {value} there",
+        load.loc,
+    )
+
+
+class Lane:
+    """One lane of every tile of a kernel, for some values of what is not known."""
+
+    def __init__(self, kernel: Kernel):
+        self.made = {v: op for op in kernel.ops() for v in op.results}
+        self.kernel, self.leaves, self.random = kernel, {}, np.random.default_rng(0)
+        self.facts: dict[Value, Info] | None = None
+
+    def leaf(self, v: Value) -> np.ndarray:
+        """Random values for one that is not known."""
+        if v not in self.leaves:
+            dtype = v.type.dtype
+            if dtype is bool_:
+                x = self.random.random(SAMPLES) < 0.5
+            elif dtype.is_float:
+                x = self.random.standard_normal(SAMPLES) * 10.0 ** self.random.integers(-2, 3, SAMPLES)
+            else:
+                low, high = dtype.range
+                x = self.random.integers(max(low, -100), min(high, 100), SAMPLES, endpoint=True)
+            self.leaves[v] = np.asarray(x, dtype.register.numpy)
+        return self.leaves[v]
+
+    def value(self, v: Value, known: dict[Value, np.ndarray]) -> np.ndarray:
+        """A value on the lane. ``known`` has the masks that are on and off, and takes what is computed."""
+        if v not in known:
+            op = self.made.get(v)
+            kind = OPS[op.name].kind if op else ""
+            if op is None or v.type.pointer:
+                known[v] = self.leaf(v)
+            elif _mask(op):
+                fill = self.value(op.operands[2], known) if len(op.operands) > 2 else np.zeros(SAMPLES)
+                known[v] = np.where(self.value(_mask(op), known), self.leaf(v), fill).astype(self.leaf(v).dtype)
+            elif kind in LANEWISE:
+                xs, entry = [self.value(x, known) for x in op.operands], OPS[op.name]
+                known[v] = np.asarray(entry.numpy(*xs) if kind == "elementwise" else entry.numpy(None, op, *xs))
+            elif op.name == "const":
+                known[v] = np.full(SAMPLES, op.attrs["value"], v.type.dtype.register.numpy)
+            elif kind == "view" or op.name == "convert":
+                known[v] = self.value(op.operands[0], known)
+            else:
+                known[v] = self.leaf(v)
+        return known[v]
+
+    def back(self, op: Op, axes: frozenset[int], v: Value) -> frozenset[int]:
+        """Which axes of an operand those of the result are."""
+        if not v.type.shape:
+            return frozenset()
+        if op.name == "expand":
+            k: int = op.attrs["axis"]  # type: ignore[assignment]
+            return frozenset(a - (a > k) for a in axes if a != k)
+        if op.name == "broadcast":
+            return frozenset(a for a in axes if v.type.shape[a] == op.result.type.shape[a])
+        if op.name == "permute":
+            return frozenset(op.attrs["order"][a] for a in axes)  # type: ignore[index]
+        return axes if v.type.shape == op.result.type.shape else frozenset(range(len(v.type.shape)))
+
+    def loads(self, v: Value, axes: frozenset[int]) -> Iterator[tuple[Op, frozenset[int]]]:
+        """The masked loads that ``v`` is computed from lane by lane, as far as they vary along ``axes``."""
+        op = self.made.get(v)
+        if op is None or not axes or v.type.pointer:
+            return
+        if _mask(op):
+            yield op, axes
+        if OPS[op.name].kind in (*LANEWISE, "view") or op.name == "convert":
+            for x in op.operands:
+                yield from self.loads(x, self.back(op, axes, x))
+
+    def conditions(self, mask: Value, axes: frozenset[int]) -> Iterator[Value]:
+        """What must hold for a mask to be on, as far as it varies along ``axes``: others turn off whole slices."""
+        op = self.made.get(mask)
+        if not axes or (op and self._always(op)):
+            return
+        if op and op.name in ("and", "expand", "broadcast", "permute"):
+            for v in op.operands:
+                yield from self.conditions(v, self.back(op, axes, v))
+        else:
+            yield mask
+
+    def _always(self, op: Op) -> bool:
+        """True for a comparison that no lane fails."""
+        if op.name not in ("lt", "le", "gt", "ge"):
+            return False
+        self.facts = self.facts or analyse(self.kernel, {})
+        small, large = (self.facts[v] for v in (op.operands if op.name in ("lt", "le") else op.operands[::-1]))
+        return small.high < large.low or (op.name in ("le", "ge") and small.high <= large.low)
+
+    def pairs(
+        self, v: Value, axes: frozenset[int], inside: set[Value] | None = None
+    ) -> Iterator[tuple[Op, np.ndarray, np.ndarray]]:
+        """Each masked load that ``v`` depends on, with ``v`` where its mask is on and where it is off; ``inside``
+        restricts that to masks that are computed there."""
+        for load, where in self.loads(v, axes):
+            mask = _mask(load)
+            assert mask is not None
+            conditions = list(dict.fromkeys(self.conditions(mask, where)))
+            for c in conditions:
+                if inside is None or c in inside:
+                    on = dict.fromkeys(conditions, np.ones(SAMPLES, bool))
+                    with np.errstate(all="ignore"):
+                        yield load, self.value(v, dict(on)), self.value(v, on | {c: np.zeros(SAMPLES, bool)})
+
+    def check(
+        self,
+        v: Value,
+        axes: tuple[int, ...] | range,
+        reader: Op,
+        how: str,
+        inside: set[Value] | None = None,
+        first: np.ndarray | None = None,
+    ) -> Iterator[Finding]:
+        """Findings about the fills that get into a reduction of ``v``, or of ``v`` into ``first``."""
+        for load, on, off in self.pairs(v, frozenset(axes), inside):
+            before = on if first is None else first
+            with np.errstate(all="ignore"):
+                after = UFUNC[how](before, off)
+            same = (after == before) | np.isnan(before) | (np.isnan(off) & ~np.isnan(off).all())
+            if not same.all():
+                yield _finding(load, _line(reader), how, v.type.dtype)
+
+    def zeros(self, v: Value, axis: int) -> Iterator[tuple[Op, bool]]:
+        """The masked loads along the inner axis of a dot product's operand, and whether they leave 0 there."""
+        for load, _, off in self.pairs(v, frozenset((axis % len(v.type.shape),))):
+            yield load, not off.any()
+
+
+def _halves(kernel: Kernel) -> Iterator[Finding]:
+    made = {v: op for op in kernel.ops() for v in op.results}
+
+    def reaches(v: Value, param: Value) -> bool:
+        op = made.get(v)
+        return v is param or bool(op and op.name in ("cast", "where") and any(reaches(x, param) for x in op.operands))
+
+    for loop in kernel.ops():
+        for param, result in _carried(loop):
+            op = made.get(result)
+            if param.type.dtype.is_half and op and op.name in ("add", "sub", "fma", "dot"):
+                if any(reaches(v, param) for v in op.operands):
+                    yield Finding(
+                        "half-accumulator",
+                        f"this sum is carried through the loop in {param.type.dtype}, which rounds it in every round; "
+                        f"start from float32 and convert after the loop",
+                        op.loc,
+                    )
