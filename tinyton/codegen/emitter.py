@@ -22,6 +22,7 @@ from .scope import Scope, mask_of, times
 from .writer import Writer, parenthesised
 
 Joined = Callable[["Emitter", Op, Scope], None]
+BITS = {2: "unsigned short", 4: "unsigned int", 8: "uint2", 16: "uint4"}  # as many bytes, in CUDA's own types
 
 
 @dataclass
@@ -73,28 +74,36 @@ class Emitter(Writer):
         )
         return name
 
-    def vector_load(self, dtype: DType, width: int) -> str:
-        """The helper that reads ``width`` aligned neighbours in one access."""
+    def vector_load(self, dtype: DType, width: int, cache: str | None = None) -> str:
+        """The helper that reads ``width`` aligned neighbours in one access, on CUDA through the caches ``cache``."""
         name, v = f"load_{dtype.name}x{width}", self._vector(dtype, width)
+        bits = BITS[width * dtype.itemsize] if cache and self.dialect.name == "cuda" else ""
+        name += f"_{cache}" if bits else ""
         if name not in self.helpers:
             m, t = self.dialect.memory, self.dialect.stored(dtype)
             parts = " ".join(f"to[{k}] = {self.load_text(f'v.at[{k}]', dtype)};" for k in range(width))
+            read = f"const {v} v = *(const {m}{v}*)from;"
+            if bits:
+                read = f"{v} v;\n    *({bits}*)&v = __ld{cache}((const {bits}*)from);"
             self.helpers[name] = (
                 f"{self.dialect.function} void {name}({self.c(dtype)}* to, const {m}{t}* from) {{\n"
-                f"    const {v} v = *(const {m}{v}*)from;\n    {parts}\n}}"
+                f"    {read}\n    {parts}\n}}"
             )
         return name
 
-    def vector_store(self, dtype: DType, width: int) -> str:
-        """The helper that writes ``width`` aligned neighbours in one access."""
+    def vector_store(self, dtype: DType, width: int, cache: str | None = None) -> str:
+        """The helper that writes ``width`` aligned neighbours in one access, on CUDA through the caches ``cache``."""
         name, v = f"store_{dtype.name}x{width}", self._vector(dtype, width)
+        bits = BITS[width * dtype.itemsize] if cache and self.dialect.name == "cuda" else ""
+        name += f"_{cache}" if bits else ""
         if name not in self.helpers:
             m, t = self.dialect.memory, self.dialect.stored(dtype)
             args = ", ".join(f"{self.c(dtype)} x{k}" for k in range(width))
             parts = ", ".join(self.bits_text(f"x{k}", dtype) for k in range(width))
             self.helpers[name] = (
                 f"{self.dialect.function} void {name}({m}{t}* to, {args}) {{\n"
-                f"    const {v} v = {{{{{parts}}}}};\n    *({m}{v}*)to = v;\n}}"
+                f"    const {v} v = {{{{{parts}}}}};\n    "
+                + (f"__st{cache}(({bits}*)to, *(const {bits}*)&v);\n}}" if bits else f"*({m}{v}*)to = v;\n}}")
             )
         return name
 

@@ -33,6 +33,21 @@ def _fit(b: Builder, v: Value, shape: tuple[int, ...], what: str) -> Value:
     return broadcast(b, v, shape)
 
 
+LOADS = ("", ".ca", ".cg", ".cs", ".cv")  # the caches to use: all; L2; streaming, used once; none
+STORES = ("", ".wb", ".cg", ".cs", ".wt")
+EVICTIONS = ("", "evict_first", "evict_last")
+
+
+def _hints(caches: tuple[str, ...], cache: str, eviction: str, volatile: object = False) -> dict[str, object]:
+    """The attributes of an access for what the user says of caches."""
+    for what, choices, value in (("cache_modifier", caches, cache), ("eviction_policy", EVICTIONS, eviction)):
+        if value not in choices:
+            one_of = ", ".join(f'"{c}"' for c in choices)
+            raise KernelValueError(f"{what} is one of {one_of}; not {value!r}", argument=what)
+    word = cache or (".cs" if eviction == "evict_first" else "")
+    return {name: value for name, value in (("cache", word[1:]), ("volatile", bool(volatile))) if value}
+
+
 def _load(run, op, ptr, mask=None, other=None):
     return run.load(op, ptr, mask, other)
 
@@ -60,7 +75,7 @@ def _load_loop(e, op, layout, width: int, whole: bool) -> None:
         whole = e.whole(op, s, width)
         if whole:
             s.line(f"if ({whole}) {{")
-        s.line(f"{'    ' if whole else ''}{e.vector_load(dtype, width)}(&{cell}, {pointer});")
+        s.line(f"{'    ' if whole else ''}{e.vector_load(dtype, width, op.attrs.get('cache'))}(&{cell}, {pointer});")
         if whole:
             s.line("} else {")
             for k in range(width):
@@ -70,11 +85,16 @@ def _load_loop(e, op, layout, width: int, whole: bool) -> None:
 
 # <<<
 def _element(e, op, s) -> str:
-    text = e.load_text(s.pointer(op.operands[0]), op.result.type.dtype)
+    place, dtype, cache = s.pointer(op.operands[0]), op.result.type.dtype, op.attrs.get("cache")
+    if op.attrs.get("volatile"):
+        place = f"*(const volatile {e.dialect.memory}{e.dialect.stored(dtype)}*)&{place}"
+    elif cache and e.dialect.name == "cuda":
+        place = f"__ld{cache}(&{place})"
+    text = e.load_text(place, dtype)
     condition = s.condition(op)
     if not condition:
         return text
-    other = s.get(op.operands[2]) if len(op.operands) > 2 else e.dialect.literal(0, op.result.type.dtype)
+    other = s.get(op.operands[2]) if len(op.operands) > 2 else e.dialect.literal(0, dtype)
     return f"({condition}) ? {text} : {other}"
 
 
@@ -83,13 +103,25 @@ def _load_element(e, op, s) -> None:
 
 
 @op(numpy=_load, emit=_emit_load, kind="statement", reads=True, mask=1)
-def load(b: Builder, ptr: Value, mask: Operand | None = None, other: Operand | None = None) -> Value:
+def load(
+    b: Builder,
+    ptr: Value,
+    mask: Operand | None = None,
+    other: Operand | None = None,
+    cache_modifier: str = "",
+    eviction_policy: str = "",
+    volatile: bool = False,
+) -> Value:
     """The elements that ``ptr`` points at: a tile of the pointers' shape, or a scalar from a scalar pointer.
 
     Where ``mask`` (bool, broadcast to the pointers) is off, memory is not touched and the element is ``other``, by
     default 0 of the element type. An address outside of the array is not checked, except by the interpreter.
+
+    For CUDA, `cache_modifier` ("", ".ca", ".cg", ".cs", ".cv") names the caches that keep the elements, as in PTX;
+    `eviction_policy` "evict_first" is ".cs", "evict_last" has no effect. ``volatile=True`` reads memory every time.
     """
     ptr = as_pointer(ptr)
+    hints = _hints(LOADS, cache_modifier, eviction_policy, volatile)
     dtype, shape = ptr.type.dtype, ptr.type.shape
     operands = [ptr]
     if mask is not None:
@@ -103,7 +135,7 @@ def load(b: Builder, ptr: Value, mask: Operand | None = None, other: Operand | N
             raise KernelValueError(f"other is {other}, which elements of type {dtype} cannot hold", argument="other")
         fill = value_of(b, int(other) if isinstance(other, float) and dtype.is_int else other, dtype)
         operands.append(_fit(b, cast_value(b, fill, dtype), shape, "other"))
-    return b.add("load", tuple(operands), Type(dtype, shape))
+    return b.add("load", tuple(operands), Type(dtype, shape), **hints)
 
 
 def _store(run, op, ptr, value, mask=None):
@@ -134,7 +166,7 @@ def _store_loop(e, op, layout, width: int, whole: bool) -> None:
         whole = e.whole(op, s, width)
         if whole:
             s.line(f"if ({whole}) {{")
-        s.line(f"{'    ' if whole else ''}{e.vector_store(dtype, width)}({s.get(ptr)}, {', '.join(values)});")
+        s.line(f"{'    ' if whole else ''}{e.vector_store(dtype, width, op.attrs.get('cache'))}({s.get(ptr)}, {', '.join(values)});")
         if whole:
             s.line("} else {")
             for k in range(width):
@@ -145,7 +177,9 @@ def _store_loop(e, op, layout, width: int, whole: bool) -> None:
 
 # <<<
 def _guarded(e, op, s) -> list[str]:
-    text = e.store_text(s.pointer(op.operands[0]), s.get(op.operands[1]), op.operands[0].type.dtype)
+    place, value, dtype = s.pointer(op.operands[0]), s.get(op.operands[1]), op.operands[0].type.dtype
+    cache = op.attrs.get("cache") if e.dialect.name == "cuda" else None
+    text = f"__st{cache}(&{place}, {e.bits_text(value, dtype)});" if cache else e.store_text(place, value, dtype)
     condition = s.condition(op)
     return [f"if ({condition}) {text}" if condition else text]
 
@@ -156,13 +190,22 @@ def _store_element(e, op, s) -> None:
 
 
 @op(numpy=_store, emit=_emit_store, kind="statement", effect=True, writes=True, mask=2)
-def store(b: Builder, ptr: Value, value: Operand, mask: Operand | None = None) -> None:
+def store(
+    b: Builder,
+    ptr: Value,
+    value: Operand,
+    mask: Operand | None = None,
+    cache_modifier: str = "",
+    eviction_policy: str = "",
+) -> None:
     """Writes ``value`` (a tile or a number, broadcast and converted to the element type) where ``ptr`` points.
 
     Value and mask broadcast to the pointers. Where ``mask`` is off nothing is written. An address outside of the array
-    is not checked, except by the interpreter.
+    is not checked, except by the interpreter. `cache_modifier` ("", ".wb", ".cg", ".cs", ".wt") and `eviction_policy`
+    are as in `load`.
     """
     ptr = as_pointer(ptr)
+    hints = _hints(STORES, cache_modifier, eviction_policy)
     dtype = ptr.type.dtype
     v = cast_value(b, value_of(b, value, dtype), dtype)
     shape = broadcast_shape(ptr.type.shape, v.type.shape)
@@ -182,4 +225,4 @@ def store(b: Builder, ptr: Value, value: Operand, mask: Operand | None = None) -
             f"address; give pointers, value and mask one shape (a reduction keeps its extent of 1 with keep_dims=True)",
             argument="ptr",
         )
-    b.add("store", (ptr, broadcast(b, v, shape), *operands), None)
+    b.add("store", (ptr, broadcast(b, v, shape), *operands), None, **hints)

@@ -64,7 +64,7 @@ def make_plan(kernel: Kernel, facts: dict[Value, Info], threads: int, vector_byt
         if OPS[op.name].moves and op.operands[0].type.shape and threads > 1:
             order, width = chooser.preference(op.operands[0])
             layout = layouts[op.result] if op.results else converter.anchors[op]
-            vectors[op] = min(width, layout.vector(order[0]))
+            vectors[op] = 1 if op.attrs.get("volatile") else min(width, layout.vector(order[0]))
     extend(kernel, facts)
     cheap = cheap_values(kernel)
     places = converter.anchors | {op: layouts[v] for op in kernel.ops() for v in op.results if v in layouts}
