@@ -183,10 +183,15 @@ LOOP_ERRORS = {
         "line 4",
         "the type of x changes in the loop: i32[4] before it (line 3), i32[4, 4] after a round (line 5)",
     ),
-    "a compile-time tuple changes": (
-        "x = (1, 2)\nfor k in range(a):\n    x = (1, 3)\ntt.store(out, 1)",
+    "a string changes": (
+        "x = 'a'\nfor k in range(a):\n    x = 'b'\ntt.store(out, 1)",
         "line 4",
-        "x is a compile-time tuple before the loop",
+        "x is a compile-time str before the loop",
+    ),
+    "a tuple grows": (
+        "x = (1, 2)\nfor k in range(a):\n    x = x + (3,)\ntt.store(out, 1)",
+        "line 4",
+        "the type of x changes in the loop: tuple (1, 2) before it (line 3), tuple (1, 2, 3) after a round (line 5)",
     ),
     "float bounds": ("for k in range(a * 0.5):\n    pass", "line 3", "integer scalars"),
     "a tile as bound": ("for k in range(tt.arange(0, 4)):\n    pass", "line 3", "integer scalars"),

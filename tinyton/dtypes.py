@@ -50,6 +50,13 @@ class DType:
         return self.kind != "f"
 
     @property
+    def element_ty(self) -> DType:
+        """Itself: ``x.dtype`` and ``x.type`` of a tile or a pointer are those of an element already."""
+        return self
+
+    scalar = element_ty
+
+    @property
     def short(self) -> str:
         return {"b": "i1", "f": "f"}.get(self.kind, self.kind) + (str(self.bits) if self.kind != "b" else "")
 

@@ -20,6 +20,9 @@ from .errors import KernelValueError, Loc
 MAX_ELEMENTS = 1 << 20  # of a tile: what is bigger overflows registers and stacks, or takes minutes to compile
 
 
+LOOPS = {"for": 3, "while": 0}  # loops, and how many of their operands they do not carry
+
+
 @dataclass(frozen=True)
 class Type:
     """A scalar (shape ``()``) or a tile of elements, or of pointers to elements."""
@@ -67,6 +70,20 @@ class Op:
     def result(self) -> Value:
         return self.results[0]
 
+    @property
+    def head(self) -> tuple[Value, ...]:
+        """The operands that are not carried round a loop: the bounds of a `for`."""
+        return self.operands[: LOOPS.get(self.name, len(self.operands))]
+
+    @property
+    def carried(self) -> tuple[tuple[Value, Value, Value, Value], ...]:
+        """What goes round a loop: (first value, parameter of the body, value after a round, result)."""
+        if self.name not in LOOPS:
+            return ()
+        (body,) = self.blocks
+        params = body.params[len(body.params) - len(body.yields) :]
+        return tuple(zip(self.operands[len(self.head) :], params, body.yields, self.results, strict=True))
+
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
@@ -97,7 +114,11 @@ class Builder:
     def __init__(self) -> None:
         self.ops: list[Op] = []
         self.loc: Loc | None = None
+        self.notes: list[str] = []  # what the kernel prints while it is compiled
+        self.call: Callable = lambda fn, *args: fn(*args)  # how a rule calls a function that is under @jit
         self.weak: set[Value] = set()  # float arguments: they take their partner's type, as Python numbers do
+        self.hidden: dict[str, Value] = {}  # parameters that the kernel takes beside the user's
+        self.asserts = True
 
     def add(self, name: str, operands: tuple[Value, ...], result: Type | None, **attrs: object) -> Value:
         """Appends an op with one result (or none) and returns the result."""

@@ -87,11 +87,11 @@ def stored_params(kernel: Kernel) -> frozenset[str]:
         for op in kernel.ops():
             pairs = [(r, op.operands) for r in op.results if r.type.pointer and not op.blocks]
             if op.blocks:
-                starts = op.operands[3:] if op.name == "for" else ()
+                for start, param, end, _ in op.carried:
+                    pairs.append((param, (start, end)))
                 for k, r in enumerate(op.results):
-                    ends = tuple(b.yields[k] for b in op.blocks)
-                    pairs.append((r, (*ends, *starts[k : k + 1])))
-                    pairs += [(b.params[k + 1], (*ends, starts[k])) for b in op.blocks if b.params]
+                    starts = tuple(c[0] for c in op.carried[k : k + 1])
+                    pairs.append((r, (*starts, *(b.yields[k] for b in op.blocks))))
             for r, sources in pairs:
                 found = set().union(*(reached.get(v, set()) for v in sources))
                 if not found <= reached.setdefault(r, set()):

@@ -1,21 +1,30 @@
-"""Control flow: `for` over run-time and unrolled ranges, `if`, conditional expressions, `and`/`or` on scalars."""
+"""Control flow: `for` over run-time and unrolled ranges, `while`, `if`, conditional expressions, `and`/`or` on
+scalars."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from .. import dtypes
 from ..dtypes import bool_, int32
-from ..errors import KernelSyntaxError, KernelTypeError, KernelValueError, TinytonError
+from ..errors import KernelSyntaxError, KernelTypeError, KernelValueError
 from ..ir import Block, Op, Type, Value
 from ..language import LanguageFunction
 from ..ops import OPS
-from ..ops.typing import broadcast, cast_value, constant_int, describe, is_weak, value_of
+from ..ops.typing import broadcast, cast_value, constant_int, describe, flatten, is_weak, value_of
+from .flow import UNSET, Clear, assigned
+from .statements import assign_to, check_target
 from .tracer import Missing, Tracer, visits
 
+Leaf = tuple[str, int]  # a name, and which leaf of its value
+HINTS = ("num_stages", "loop_unroll_factor", "disallow_acc_multi_buffer", "flatten", "warp_specialize", "disable_licm")
 
-def condition(t: Tracer, node: ast.expr) -> object:
+
+def condition(t: Tracer, node: ast.AST) -> object:
     """A condition: a Python truth value, or a scalar bool."""
     x = t.visit(node)
     if not isinstance(x, Value):
@@ -30,8 +39,23 @@ def condition(t: Tracer, node: ast.expr) -> object:
         return x if x.type.dtype is bool_ else OPS["ne"].rule(t.builder, x, 0)
 
 
+@visits(Clear)
+def clear(t: Tracer, node: Clear) -> object:
+    """True until one of the flags is set."""
+    flags = [t.env[name] for name in node.flags]
+    if any(x is True for x in flags):
+        return False
+    open_ = [x for x in flags if isinstance(x, Value)]
+    for x in open_[1:]:
+        open_[0] = OPS["or"].rule(t.builder, open_[0], x)
+    return OPS["invert"].rule(t.builder, open_[0]) if open_ else True
+
+
 def like(t: Tracer, x: object, want: Type) -> Value:
     """A number, or a value whose type is still open, as ``want``."""
+    if x is UNSET:
+        scalar = t.builder.add("const", (), Type(want.dtype, (), want.pointer), value=0)
+        return broadcast(t.builder, scalar, want.shape)
     v = value_of(t.builder, x, want.dtype)
     v = cast_value(t.builder, v, want.dtype)
     return broadcast(t.builder, v, want.shape)
@@ -43,75 +67,114 @@ def same(x: object, y: object) -> bool:
 
 def is_open(t: Tracer, x: object) -> bool:
     """True for Python numbers and float arguments, which take the type of what they meet."""
-    return is_weak(t.builder, x) and isinstance(x, (bool, int, float, Value))
+    return x is UNSET or is_weak(t.builder, x) and isinstance(x, (bool, int, float, Value))
 
 
-def merge(t: Tracer, name: str, paths: list[tuple[object, list[Op], int]]) -> tuple[Value, ...] | Missing:
-    """The values that ``name`` has at the end of two paths, brought to one type by casts appended to the paths."""
-    (x, _, line_x), (y, _, line_y) = paths
-    typed = [v for v, _, _ in paths if not is_open(t, v)]
+def type_of(x: object) -> Type:
+    """What an open value is if nothing tells it."""
+    return Type(dtypes.of_literal(x if isinstance(x, (bool, int, float)) else 0.0, None))
+
+
+def align(values: Sequence[object]) -> tuple[list[list[Any]], Callable[[Sequence[Any]], Any]] | None:
+    """The leaves of each value, if all are built alike, and what builds such a value."""
+    flat = [flatten(v) for v in values if v is not UNSET] or [flatten(UNSET)]
+    (first, rebuild), *others = flat
+    if any(inner(range(len(leaves))) != rebuild(range(len(first))) for leaves, inner in others):
+        return None
+    rest = iter(flat)
+    return [[UNSET] * len(first) if v is UNSET else next(rest)[0] for v in values], rebuild
+
+
+# -- branches ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Path:
+    """What one of two branches ends with."""
+
+    env: dict[str, object]
+    lines: dict[str, int]
+    ops: list[Op]
+    yields: list[Value] = field(default_factory=list)
+
+    def value(self, name: str) -> object:
+        """Of a name without a value on a path that leaves, nobody will read it: it is whatever the other path says."""
+        value = self.env.get(name, Missing(""))
+        gone = isinstance(value, Missing) and any(v is True for n, v in self.env.items() if n.startswith("?exit"))
+        return UNSET if gone else value
+
+
+def merge(t: Tracer, label: str, values: list, paths: list[Path], lines: list[int]) -> tuple[Value, ...] | Missing:
+    """The values that one leaf has at the end of two paths, brought to one type by casts appended to the paths."""
+    typed = [v for v in values if not is_open(t, v)]
+    at = f"(lines {lines[0]} and {lines[1]})"
     if any(not isinstance(v, Value) for v in typed):
-        shown = " or ".join(describe(v) for v in (x, y))
-        return Missing(
-            f"{name} depends on the path taken: {shown} (lines {line_x} and {line_y}); it must be a tile or a number"
-        )
+        shown = " or ".join(describe(v) for v in values)
+        return Missing(f"{label} depends on the path taken: {shown} {at}; it must be a tile or a number")
     if typed:
-        want = typed[0].type  # type: ignore[union-attr]
+        want = typed[0].type
     else:
-        x_type, y_type = (dtypes.of_literal(0.0 if isinstance(v, Value) else v, None) for v in (x, y))  # type: ignore[arg-type]
-        want = Type(dtypes.promote(x_type, y_type))
+        want = Type(dtypes.promote(*(type_of(v).dtype for v in values if v is not UNSET)))
+    if any(v.type != want for v in typed):
+        x, y = (v.type for v in values)
+        return Missing(
+            f"the type of {label} depends on the path taken: {x} (line {lines[0]}) or {y} (line {lines[1]}); "
+            f"make them the same with .to(...) or tt.where"
+        )
     out = []
-    for value, ops, _ in paths:
-        if not is_open(t, value):
-            if value.type != want:  # type: ignore[union-attr]
-                return Missing(
-                    f"the type of {name} depends on the path taken: "
-                    f"{x.type} (line {line_x}) or {y.type} (line {line_y}); "  # type: ignore[union-attr]
-                    f"make them the same with .to(...) or tt.where"
-                )
-            out.append(value)
+    for value, path in zip(values, paths, strict=True):
+        with t.into(path.ops):
+            out.append(like(t, value, want) if is_open(t, value) else value)
+    return tuple(out)
+
+
+def meet(t: Tracer, name: str, paths: list[Path], results: list[Value], node: ast.AST) -> object:
+    """The value of a name after two paths. Where they differ, the paths yield and ``results`` grows."""
+    values, lines = [p.value(name) for p in paths], [p.lines.get(name, 0) for p in paths]
+    if any(isinstance(v, Missing) for v in values):
+        known = next((v for v in values if isinstance(v, Missing) and v.message), None)
+        return known or Missing(
+            f"{name} has a value on one path only (line {max(lines)}), not on the other of the if in line "
+            f"{t.loc(node).line}; give it one before the if"
+        )
+    shown, aligned = t.shown(name), align(values)
+    if aligned is None:
+        x, y = (describe(v) for v in values)
+        return Missing(f"{shown} depends on the path taken: {x} or {y} (lines {lines[0]} and {lines[1]})")
+    (xs, ys), rebuild = aligned
+    leaves, found = [], []
+    for k, (x, y) in enumerate(zip(xs, ys, strict=True)):
+        known = x if same(x, y) or y is UNSET else y
+        if same(x, y) or (UNSET in (x, y) and not isinstance(known, Value)):
+            leaves.append(known)
             continue
-        outer, t.builder.ops = t.builder.ops, ops
-        out.append(like(t, value, want))
-        t.builder.ops = outer
-    return tuple(out)  # type: ignore[return-value]
+        pair = merge(t, shown if len(xs) == 1 else f"{shown}[{k}]", [x, y], paths, lines)
+        if isinstance(pair, Missing):
+            return pair
+        leaves.append(Value(pair[0].type, t.ir_name(name)))
+        found.append((leaves[-1], pair))
+    for result, pair in found:
+        results.append(result)
+        for path, v in zip(paths, pair, strict=True):
+            path.yields.append(v)
+    return rebuild(leaves)
 
 
 def branch(t: Tracer, test: Value, bodies: tuple[Callable[[], None], Callable[[], None]], node: ast.AST) -> None:
     """Runs both bodies and merges what they assign."""
     before, lines = dict(t.env), dict(t.bound_at)
-    ends = []
+    paths = []
     for body in bodies:
         t.env, t.bound_at = dict(before), dict(lines)
         with t.block() as ops:
             body()
-        ends.append((t.env, t.bound_at, ops))
-    t.env, t.bound_at = dict(before), dict(lines)
-    (env_x, at_x, ops_x), (env_y, at_y, ops_y) = ends
-    results: list[tuple[str, tuple[Value, ...]]] = []
-    for name in dict.fromkeys([*env_x, *env_y]):
-        if name in env_x and name in env_y and same(env_x[name], env_y[name]):
-            t.env[name], t.bound_at[name] = env_x[name], max(at_x[name], at_y[name])
-            continue
-        absent = [e for e in (env_x, env_y) if name not in e or isinstance(e[name], Missing)]
-        t.bound_at[name] = max(at_x.get(name, 0), at_y.get(name, 0))
-        if absent:
-            line = at_x.get(name) or at_y.get(name)
-            have = next((e[name] for e in (env_x, env_y) if isinstance(e.get(name), Missing)), None)
-            t.env[name] = have or Missing(
-                f"{name} has a value on one path only (line {line}), not on the other of the if in line "
-                f"{t.source.loc(node).line}; give it one before the if"
-            )
-            continue
-        merged = merge(t, name, [(env_x[name], ops_x, at_x[name]), (env_y[name], ops_y, at_y[name])])
-        if isinstance(merged, Missing):
-            t.env[name] = merged
-        else:
-            results.append((name, merged))
-    outs = tuple(Value(pair[0].type, name.strip("?")) for name, pair in results)
-    blocks = tuple(Block((), tuple(ops), tuple(pair[k] for _, pair in results)) for k, ops in enumerate((ops_x, ops_y)))
-    t.builder.ops.append(Op("if", (test,), outs, {}, blocks, t.source.loc(node)))
-    t.env.update({name: out for (name, _), out in zip(results, outs, strict=True)})
+        paths.append(Path(t.env, t.bound_at, ops))
+    results: list[Value] = []
+    names = dict.fromkeys(n for p in paths for n in p.env)
+    t.env = {name: meet(t, name, paths, results, node) for name in names}
+    t.bound_at = {name: max(p.lines.get(name, 0) for p in paths) for name in names}
+    blocks = tuple(Block((), tuple(p.ops), tuple(p.yields)) for p in paths)
+    t.builder.ops.append(Op("if", (test,), tuple(results), {}, blocks, t.loc(node)))
 
 
 @visits(ast.If)
@@ -132,7 +195,7 @@ def choose(t: Tracer, test: Value, parts: tuple[Callable[[], object], Callable[[
     branch(t, test, (run(parts[0]), run(parts[1])), node)
     value = t.env.pop("?")
     if isinstance(value, Missing):
-        raise KernelTypeError(value.message.replace("? ", "the value ").replace("of the value ", "of the value "))
+        raise KernelTypeError(value.message)
     return value
 
 
@@ -170,42 +233,77 @@ def bool_op(t: Tracer, node: ast.BoolOp) -> object:
     return choose(t, test, (others, lambda: False) if is_and else (lambda: True, others), node)
 
 
+# -- loops -------------------------------------------------------------------------------------------------------------
+
+
 @visits(ast.For)
 def for_loop(t: Tracer, node: ast.For) -> None:
     if node.orelse:
         raise KernelSyntaxError("for ... else is not supported in a kernel; put what follows after the loop")
+    call = node.iter
+    kind = t.visit(call.func) if isinstance(call, ast.Call) else None
+    word = kind.__name__ if isinstance(kind, LanguageFunction) or kind is range else ""
+    if word not in ("range", "static_range"):
+        over = t.visit(node.iter)
+        if not isinstance(over, tuple):
+            with t.at(node.iter):
+                raise KernelSyntaxError("a loop runs over range(...), tt.static_range(...) or a compile-time tuple")
+        return unroll(t, node, over)
     if not isinstance(node.target, ast.Name):
         with t.at(node.target):
             raise KernelSyntaxError("a loop counts with one name: for k in range(n)")
-    call = node.iter
-    kind = t.visit(call.func) if isinstance(call, ast.Call) else None
-    unrolled = isinstance(kind, LanguageFunction) and kind.__name__ == "static_range"
-    if not isinstance(call, ast.Call) or not (kind is range or unrolled):
-        with t.at(node.iter):
-            raise KernelSyntaxError("a loop runs over range(...) or tt.static_range(...)")
     with t.at(call):
-        if call.keywords or not 1 <= len(call.args) <= 3:
-            raise KernelSyntaxError(
-                "a range takes one to three numbers: range(stop), range(start, stop), range(start, stop, step)"
-            )
-        bounds = [t.visit(a) for a in call.args]
-        low, high, step = (
-            (bounds * 2)[:3] if len(bounds) == 3 else (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)
-        )
+        low, high, step = bounds_of(t, call, kind)  # type: ignore[arg-type]
         if not isinstance(step, Value) and constant_int(step, "step") == 0:
             raise KernelValueError("the step of a range cannot be 0")
-        if unrolled:
+        if word == "static_range":
             numbers = [constant_int(x, word) for x, word in ((low, "start"), (high, "stop"), (step, "step"))]
-    if unrolled:
-        for k in range(*numbers):
-            t.bind(node.target.id, k, node.target)
-            t.body(node.body)
+    if word == "static_range":
+        unroll(t, node, range(*numbers))
     else:
         counted(t, node, low, high, step)
+    return None
+
+
+def bounds_of(t: Tracer, call: ast.Call, kind: object) -> tuple[object, object, object]:
+    """Start, stop and step of a range. The hints of ``tt.range`` are looked at, and have no effect."""
+    given = {k.arg: t.visit(k.value) for k in call.keywords}
+    bounds = [t.visit(a) for a in call.args]
+    for word in () if kind is range else ("start", "stop", "step"):
+        if word in given and len(bounds) == ("start", "stop", "step").index(word):
+            bounds.append(given.pop(word))
+    hints = HINTS if kind is not range and kind.__name__ == "range" else ()  # type: ignore[attr-defined]
+    if set(given) - set(hints) or not 1 <= len(bounds) <= 3:
+        raise KernelSyntaxError(
+            "a range takes one to three numbers: range(stop), range(start, stop), range(start, stop, step)"
+        )
+    for word, x in given.items():
+        if x is not None:
+            constant_int(int(x) if isinstance(x, bool) else x, str(word))
+    low, high, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    return low, high, step
+
+
+def unroll(t: Tracer, node: ast.For, values: Iterable[object]) -> None:
+    def run(value: object) -> None:
+        t.env |= dict.fromkeys(node.skips, False)  # type: ignore[attr-defined]
+        assign_to(t, node.target, value)
+        t.body(node.body)
+
+    check_target(t, node.target)
+    t.env |= dict.fromkeys(node.leaves, False)  # type: ignore[attr-defined]
+    for value in values:
+        going = t.visit(Clear(node.stops))  # type: ignore[attr-defined]
+        if isinstance(going, Value):
+            branch(t, going, (partial(run, value), lambda: None), node)
+        elif going:
+            run(value)
+    for flag in node.leaves + node.skips:  # type: ignore[attr-defined]
+        t.env.pop(flag, None)
 
 
 def counted(t: Tracer, node: ast.For, low: object, high: object, step: object) -> None:
-    """A loop at run time. What the body assigns and had a value before is carried from round to round."""
+    """A loop over a range at run time."""
     with t.at(node.iter):
         bounds = [value_of(t.builder, x, None) for x in (low, high, step)]
         for v in bounds:
@@ -215,72 +313,133 @@ def counted(t: Tracer, node: ast.For, low: object, high: object, step: object) -
         for v in bounds:
             dtype = dtypes.promote(dtype, v.type.dtype)
         bounds = [cast_value(t.builder, v, dtype) for v in bounds]
-    target = node.target.id  # type: ignore[attr-defined]
-    stored = dict.fromkeys(
-        n.id for s in node.body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-    )
-    before, lines = dict(t.env), dict(t.bound_at)
-    carried = {n: before[n] for n in stored if n in before and n != target and not isinstance(before[n], Missing)}
-    fixed = {n: v for n, v in carried.items() if not is_open(t, v) and not isinstance(v, Value)}
-    types: dict[str, Type] = {n: v.type for n, v in carried.items() if not is_open(t, v) and isinstance(v, Value)}
+    index = Value(Type(dtype), node.target.id)  # type: ignore[attr-defined]
+    Loop(t, node, index, True).trace("for", bounds, None)
 
-    def round_(start: dict[str, object]) -> tuple[list[Op], tuple[Value, ...]]:
-        index = Value(Type(dtype), target)
-        t.env, t.bound_at = {**before, **start, target: index}, {**lines, target: t.source.loc(node).line}
+
+@visits(ast.While)
+def while_loop(t: Tracer, node: ast.While) -> None:
+    if node.orelse:
+        raise KernelSyntaxError("while ... else is not supported in a kernel; put what follows after the loop")
+    start = condition(t, node.test)
+    if start is not False:
+        Loop(t, node, None, start).trace("while", [], lambda: condition(t, node.test))
+
+
+class Loop:
+    """A loop at run time. What its body assigns and had a value before is carried from round to round, leaf by leaf;
+    and first of all, under the name ``?go``, whether there is another round: in every `while`, and in a `for` that can
+    be left early."""
+
+    def __init__(self, t: Tracer, node: ast.For | ast.While, index: Value | None, going: object):
+        self.t, self.node, self.index = t, node, index
+        self.before, self.lines = dict(t.env), dict(t.bound_at)
+        self.start: dict[str, object] = {"?go": going}
+        for n in assigned(node.body):
+            if not isinstance(self.before.get(n, Missing("")), Missing) and (index is None or n != index.name):
+                self.start[n] = self.before[n]
+        self.shape = {n: flatten(x) for n, x in self.start.items()}
+        self.types: dict[Leaf, Type] = {  # of the leaves that are carried
+            (n, k): x.type
+            for n, (leaves, _) in self.shape.items()
+            for k, x in enumerate(leaves)
+            if isinstance(x, Value) and not is_open(t, x)
+        }
+
+    def changes(self, name: str, was: object, end: object) -> None:
+        found = end.message if isinstance(end, Missing) else describe(end)
+        raise KernelTypeError(
+            f"the type of {self.t.shown(name)} changes in the loop: {was} before it (line {self.lines.get(name)}), "
+            f"{found} after a round (line {self.t.bound_at[name]}); start it with the type that it ends with, or "
+            f"convert with .to(...)",
+            self.t.loc(self.node),
+        )
+
+    def build(self, name: str, carried: dict[Leaf, Value], others: list | None = None) -> object:
+        """The value of a name, given the leaves that are carried."""
+        leaves, rebuild = self.shape[name]
+        return rebuild([carried.get((name, k), x) for k, x in enumerate(others or leaves)])
+
+    def round(self, again: Callable[[], object] | None) -> tuple[list[Op], dict[Leaf, Value]]:
+        """Traces the body once. ``again`` gives the condition of another round."""
+        t, node = self.t, self.node
+        params = {leaf: Value(kind, t.ir_name(leaf[0])) for leaf, kind in self.types.items()}
+        t.env, t.bound_at = dict(self.before), dict(self.lines)
+        t.env |= {n: self.build(n, params) for n in self.start} | dict.fromkeys(node.leaves + node.skips, False)  # type: ignore[union-attr]
+        if self.index:
+            t.bind(self.index.name, self.index, node)
         with t.block() as ops:
             t.body(node.body)
-        return ops, (index,)
+            going = t.visit(Clear(node.stops))  # type: ignore[union-attr]
+            if again and isinstance(going, Value):
+                going = choose(t, going, (again, lambda: False), node)
+            elif again and going:
+                going = again()
+            t.env["?go"], t.bound_at["?go"] = going, self.lines.get("?go", 0)
+        return ops, params
 
-    if len(types) + len(fixed) < len(carried):  # what type does the loop give to names that start as plain numbers?
-        try:
-            round_({})
-        except TinytonError:
-            t.env = dict(before)
-        for name, value in carried.items():
-            after = t.env.get(name)
-            if is_open(t, value) and same(after, value):
-                fixed[name] = value
-            elif is_open(t, value):
-                kept = after.type if isinstance(after, Value) and not is_open(t, after) else None
-                types[name] = kept or Type(dtypes.of_literal(0.0 if isinstance(value, Value) else value, None))  # type: ignore[arg-type]
-    names = [n for n in carried if n not in fixed]
-    t.env, t.bound_at = dict(before), dict(lines)
-    starts = [like(t, carried[n], types[n]) if is_open(t, carried[n]) else carried[n] for n in names]
-    params = {n: Value(types[n], n) for n in names}
-    ops, (index,) = round_(dict(params))
-    ends: list[Value] = []
-    for n in names:
-        after, want = t.env[n], types[n]
-        if is_open(t, after):
-            outer, t.builder.ops = t.builder.ops, ops
-            after = like(t, after, want)
-            t.builder.ops = outer
-        if not isinstance(after, Value) or after.type != want:
-            found = after.message if isinstance(after, Missing) else describe(after)
-            raise KernelTypeError(
-                f"the type of {n} changes in the loop: {want} before it (line {lines[n]}), {found} after a round (line "
-                f"{t.bound_at[n]}); start it with the type that it ends with, or convert with .to(...)",
-                t.source.loc(node),
-            )
-        ends.append(after)
-    for n in fixed:
-        if not same(t.env[n], before[n]):
-            raise KernelTypeError(
-                f"{n} is a compile-time {type(before[n]).__name__} before the loop; a loop cannot change it",
-                t.source.loc(node),
-            )
-    results = tuple(Value(types[n], n) for n in names)
-    block = Block((index, *params.values()), tuple(ops), tuple(ends))
-    t.builder.ops.append(Op("for", (*bounds, *starts), results, {}, (block,), t.source.loc(node)))  # type: ignore[arg-type]
-    inside, at_end = t.env, t.bound_at
-    t.env, t.bound_at = (
-        {**before, **dict(zip(names, results, strict=True))},
-        lines | {n: at_end[n] for n in names},
-    )
-    for n in inside:
-        if n not in before or n == target:
-            t.bound_at[n] = at_end[n]
-            t.env[n] = Missing(
-                f"{n} is bound only in the loop of line {t.source.loc(node).line} (in line {at_end[n]}), which may "
-                f"run no round at all; give it a value before the loop"
-            )
+    def learn(self) -> dict[str, list[Any]]:
+        """The leaves at the end of a round. Updates the types of those that started as plain numbers."""
+        t, out = self.t, {}
+        for name, start in self.start.items():
+            end = t.env[name]
+            aligned = None if isinstance(end, Missing) else align((start, end))
+            if aligned is None:
+                self.changes(name, describe(start), end)
+            (starts, out[name]), rebuild = aligned  # type: ignore[misc]
+            self.shape[name] = starts, rebuild
+            for k, (x, y) in enumerate(zip(starts, out[name], strict=True)):
+                if is_open(t, x) and isinstance(y, Value) and not is_open(t, y):
+                    self.types[name, k] = y.type
+                elif (name, k) in self.types or same(x, y) or (x is UNSET and not isinstance(y, Value)):
+                    continue
+                elif is_open(t, x):
+                    self.types[name, k] = type_of(x)
+                else:
+                    raise KernelTypeError(
+                        f"{t.shown(name)} is a compile-time {type(x).__name__} before the loop, which cannot change it",
+                        t.loc(self.node),
+                    )
+        return out
+
+    def trace(self, word: str, operands: list[Value], again: Callable[[], object] | None) -> None:
+        """Traces rounds until the types of what is carried hold still, and appends the op."""
+        t, notes = self.t, len(self.t.builder.notes)
+        for _ in range(4 + len(self.start)):
+            del t.builder.notes[notes:]
+            thought = dict(self.types)
+            ops, params = self.round(again)
+            ends = self.learn()
+            if self.types == thought:
+                break
+        order = [(n, k) for n in self.start for k in range(len(ends[n])) if (n, k) in params]
+        inside, at_end = t.env, t.bound_at
+        t.env, t.bound_at = dict(self.before), dict(self.lines)
+        if word == "while" and order[:1] != [("?go", 0)]:
+            raise KernelSyntaxError("this loop never ends: its condition stays true, and nothing breaks out of it")
+        starts, yields = [], []
+        for name, k in order:
+            want, start, end = params[name, k].type, self.shape[name][0][k], ends[name][k]
+            starts.append(like(t, start, want) if is_open(t, start) else start)
+            with t.into(ops):
+                end = like(t, end, want) if is_open(t, end) else end
+            if not isinstance(end, Value) or end.type != want:
+                t.bound_at = at_end
+                self.changes(name, want, end)
+            yields.append(end)
+        results = {leaf: Value(params[leaf].type, t.ir_name(leaf[0])) for leaf in order}
+        first = (self.index,) if self.index else ()
+        block = Block((*first, *(params[leaf] for leaf in order)), tuple(ops), tuple(yields))
+        attrs = {"stops": True} if word == "for" and order[:1] == [("?go", 0)] else {}
+        t.builder.ops.append(Op(word, (*operands, *starts), tuple(results.values()), attrs, (block,), t.loc(self.node)))
+        for n in self.start:
+            if n != "?go":
+                finals = [y if x is UNSET else x for x, y in zip(self.shape[n][0], ends[n], strict=True)]
+                t.env[n], t.bound_at[n] = self.build(n, results, finals), at_end[n]
+        for n in inside:
+            if not n.startswith("?") and (n not in self.before or self.index and n == self.index.name):
+                t.bound_at[n] = at_end[n]
+                t.env[n] = Missing(
+                    f"{n} is bound only in the loop of line {t.loc(self.node).line} (in line {at_end[n]}), which may "
+                    f"run no round at all; give it a value before the loop"
+                )

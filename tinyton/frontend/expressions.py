@@ -5,15 +5,17 @@ from __future__ import annotations
 import ast
 import inspect
 import operator
+from collections.abc import Callable
 from types import ModuleType
+from typing import NamedTuple
 
 from .._later import LATER
 from ..dtypes import DType, bool_, float32
 from ..errors import KernelSyntaxError, KernelTypeError, KernelValueError, TinytonError
 from ..ir import Type, Value
 from ..language import LanguageFunction
-from ..ops import OPS
-from ..ops.typing import describe, number
+from ..ops import OPS, PUBLIC
+from ..ops.typing import Struct, describe, flatten, number
 from .tracer import Tracer, plain, visits
 
 BINARY = {
@@ -67,8 +69,10 @@ def sequence(t: Tracer, node: ast.Tuple) -> tuple:
 @visits(ast.Attribute)
 def attribute(t: Tracer, node: ast.Attribute) -> object:
     owner = t.visit(node.value)
+    if isinstance(owner, Struct) and node.attr in owner.METHODS:
+        return Method(OPS[owner.METHODS[node.attr]].rule, owner)
     if isinstance(owner, Value):
-        if node.attr == "dtype":
+        if node.attr in ("dtype", "type"):
             return float32 if owner in t.builder.weak else owner.type.dtype
         if owner.type.pointer and not owner.type.shape:
             raise KernelTypeError(
@@ -77,9 +81,11 @@ def attribute(t: Tracer, node: ast.Attribute) -> object:
             )
         if node.attr == "shape":
             return owner.type.shape
-        if node.attr == "to":
-            return Method("to", owner)
-        raise KernelTypeError(f"a tile has .to, .dtype and .shape, no .{node.attr}")
+        if node.attr == "T" and "trans" in OPS:
+            return OPS["trans"].rule(t.builder, owner)
+        if node.attr in PUBLIC or node.attr == "to":
+            return Method(OPS["cast" if node.attr == "to" else node.attr].rule, owner)
+        raise KernelTypeError(f"a tile has .dtype, .shape and the functions of tt as methods, no .{node.attr}")
     if not hasattr(owner, node.attr):
         if isinstance(owner, ModuleType) and node.attr in LATER:
             raise KernelSyntaxError(f"{node.attr} is not in this stage: it arrives in {LATER[node.attr]}")
@@ -95,11 +101,11 @@ def suggest(word: str, owner: object) -> str:
     return f"; did you mean {found[0]}?" if found else ""
 
 
-class Method:
-    """``x.to`` before its call."""
+class Method(NamedTuple):
+    """``x.sum`` before its call: the rule of an op, and what comes first in its arguments."""
 
-    def __init__(self, name: str, owner: Value):
-        self.name, self.owner = name, owner
+    rule: Callable
+    owner: object
 
 
 def python(function, *args: object) -> object:
@@ -128,17 +134,23 @@ def bin_op(t: Tracer, node: ast.BinOp) -> object:
 
 @visits(ast.Compare)
 def compare(t: Tracer, node: ast.Compare) -> object:
-    if len(node.ops) > 1:
-        raise KernelSyntaxError("a chained comparison is not supported in a kernel; write (a < b) & (b < c)")
-    x, y = t.visit(node.left), t.visit(node.comparators[0])
-    word, function = COMPARE[type(node.ops[0])]
-    if not isinstance(x, Value) and not isinstance(y, Value):
+    """``a < b < c`` is ``(a < b) & (b < c)``, with b computed once."""
+    left, out = t.visit(node.left), None
+    for kind, right in zip(node.ops, map(t.visit, node.comparators), strict=True):
+        part = _compare(t, kind, left, right)
+        left, out = right, part if out is None else binary(t, node, ast.BitAnd(), out, part)
+    return out
+
+
+def _compare(t: Tracer, kind: ast.cmpop, x: object, y: object) -> object:
+    word, function = COMPARE[type(kind)]
+    if isinstance(kind, (ast.Is, ast.IsNot)) and (x is None or y is None):
+        return python(function, x, y)
+    if not any(isinstance(v, Value) for v in flatten((x, y))[0]):
         return python(function, x, y)
     if word is None:
-        if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and (x is None or y is None):
-            return isinstance(node.ops[0], ast.IsNot)
-        t.refuse(node.ops[0], f"{type(node.ops[0]).__name__} on a run-time value")
-    return OPS[word].rule(t.builder, x, y)
+        t.refuse(kind, f"{type(kind).__name__} on a run-time value")
+    return OPS[word].rule(t.builder, x, y)  # type: ignore[index]
 
 
 @visits(ast.UnaryOp)
@@ -184,8 +196,10 @@ def call(t: Tracer, node: ast.Call) -> object:
     args = [t.visit(a) for a in node.args]
     kwargs = {k.arg: t.visit(k.value) for k in node.keywords}
     if isinstance(function, Method):
-        return apply(t, node, f".{function.name}", OPS["cast"].rule, [function.owner, *args], kwargs)
-    values = [v for v in (*args, *kwargs.values()) if isinstance(v, Value)]
+        return apply(t, node, f".{node.func.attr}", function.rule, [function.owner, *args], kwargs)  # type: ignore[attr-defined]
+    values = [v for v in flatten((*args, *kwargs.values()))[0] if isinstance(v, Value)]
+    if function in (len, tuple) and len(args) == 1 and isinstance(args[0], tuple):
+        values = []
     if isinstance(function, LanguageFunction):
         if function.entry.host and not values:
             return python(lambda: function.entry.host(*args, **kwargs))
@@ -235,6 +249,6 @@ def apply(t: Tracer, node: ast.Call, label: str, rule, args: list, kwargs: dict)
                 {error.argument: node.args[position]} if 0 <= position < len(node.args) else {}
             )
             if error.argument in places:
-                error.loc = t.source.loc(places[error.argument])
+                error.loc = t.loc(places[error.argument])
         raise
     return None if isinstance(result, Value) and result.type == Type(DType("void", "b", 0)) else result

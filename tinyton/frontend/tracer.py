@@ -6,24 +6,26 @@ import ast
 import builtins
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .._later import LATER
-from ..errors import KernelSyntaxError, KernelTypeError, TinytonError
+from ..errors import KernelSyntaxError, KernelTypeError, Loc, TinytonError
 from ..ir import Block, Builder, Kernel, Op, Type, Value
 from ..ops import PUBLIC
+
+# >>> stage 5
+from .flow import RETURN, UNSET, rewrite
+
+# <<<
 from .source import Source
 
 Handler = Callable[["Tracer", Any], object]
 HANDLERS: dict[type[ast.AST], Handler] = {}
 
 INSTEAD = {
-    "While": "write for k in range(...) with a run-time bound",
-    "Break": "put the test into the bounds of the loop, or under an if",
-    "Continue": "put the rest of the body under an if",
     "Return": "a kernel gives its results through tt.store",
     "FunctionDef": "define it at module level",
     "AsyncFunctionDef": "define it at module level",
@@ -51,7 +53,6 @@ INSTEAD = {
     "Global": "a kernel reads globals without declaring them, and cannot change them",
     "Nonlocal": "a kernel reads outer names without declaring them, and cannot change them",
     "NamedExpr": "assign on a line of its own",
-    "AnnAssign": "write x = ..., without the annotation",
     "Pow": "write x * x, or tt.exp2 and tt.log",
     "MatMult": "write the product with tt.sum over a broadcast, x[:, :, None] * y[None, :, :]",
     "Slice": "a tile is indexed with : and None only, as in x[:, None]",
@@ -84,6 +85,7 @@ class Tracer:
         self.builder = Builder()
         self.env: dict[str, object] = {}
         self.bound_at: dict[str, int] = {}
+        self.caller: Loc | None = None
 
     def visit(self, node: ast.AST) -> object:
         """The value of an expression, or the effect of a statement, with errors placed at the node."""
@@ -106,25 +108,47 @@ class Tracer:
     @contextmanager
     def at(self, node: ast.AST) -> Iterator[None]:
         if hasattr(node, "lineno"):
-            self.builder.loc = self.source.loc(node)
+            self.builder.loc = self.loc(node)
         try:
             yield
         except TinytonError as error:
             if error.loc is None:
-                error.loc = self.source.loc(node) if hasattr(node, "lineno") else None
+                error.loc = self.loc(node) if hasattr(node, "lineno") else None
             raise
 
+    def loc(self, node: ast.AST) -> Loc:
+        """Where a node is, and which calls led there."""
+        return replace(self.source.loc(node), caller=self.caller)
+
+    def shown(self, name: str) -> str:
+        """A name in a message; those that start with ? are the compiler's own."""
+        if name == "?value":
+            return f"the value that {self.source.name} returns"
+        return "the value" if name.startswith("?") else name
+
+    def ir_name(self, name: str) -> str:
+        return name if not name.startswith("?") else {"?go": "go"}.get(name, "left" if "exit" in name else "")
+
+    # >>> stage 5
+    def function(self) -> object:
+        """Traces the body of the source, and gives what it returns."""
+        self.env |= {RETURN: False, "?value": UNSET}
+        self.body(rewrite(self.source.tree))
+        return self.env["?value"]
+
+    # <<<
     def body(self, statements: list[ast.stmt]) -> None:
         for statement in statements:
             self.visit(statement)
 
     def bind(self, name: str, value: object, node: ast.AST) -> None:
         """Assigns a name; the value takes it as its name in the IR, unless it has one."""
-        last = self.builder.ops[-1] if self.builder.ops else None
-        if isinstance(value, Value) and not value.name and last and last.results == (value,):
-            object.__setattr__(value, "name", name)  # in place: other names, or a tuple, may hold the value too
+        if isinstance(value, Value) and not value.name:
+            object.__setattr__(
+                value, "name", self.ir_name(name)
+            )  # in place: other names, or a tuple, may hold the value too
         self.env[name] = value
-        self.bound_at[name] = self.source.loc(node).line
+        self.bound_at[name] = self.loc(node).line
 
     def lookup(self, name: str) -> object:
         if name in self.env:
@@ -142,9 +166,16 @@ class Tracer:
     @contextmanager
     def block(self) -> Iterator[list[Op]]:
         """Collects the ops that are appended inside, apart from the ops around."""
-        outer, self.builder.ops = self.builder.ops, []
+        ops: list[Op] = []
+        with self.into(ops):
+            yield ops
+
+    @contextmanager
+    def into(self, ops: list[Op]) -> Iterator[None]:
+        """Appends ops to these."""
+        outer, self.builder.ops = self.builder.ops, ops
         try:
-            yield self.builder.ops
+            yield
         finally:
             self.builder.ops = outer
 
@@ -162,9 +193,18 @@ def trace(source: Source, types: Mapping[str, Type], constants: Mapping[str, obj
     """The IR of a kernel for these argument types and constexpr values. ``weak`` names the float arguments."""
     tracer = Tracer(source, source.scope())
     params = tuple(Value(t, name) for name, t in types.items())
+    tracer.builder.asserts = source.asserts
     tracer.builder.weak.update(v for v in params if v.name in weak)
     tracer.env.update({v.name: v for v in params})
     tracer.env.update({name: plain(value, name) for name, value in constants.items()})
     tracer.bound_at.update(dict.fromkeys(tracer.env, source.loc(source.tree).line))
-    tracer.body(source.tree.body)
+    # >>> stage 5
+    try:
+        tracer.function()
+    finally:
+        print("".join(tracer.builder.notes), end="")
+    # === before
+    # tracer.body(source.tree.body)
+    # <<<
+    params = (*params, *tracer.builder.hidden.values())
     return Kernel(source.name, params, Block((), tuple(tracer.builder.ops)))

@@ -7,38 +7,73 @@ from . import op
 
 
 def _for(run, op, low, high, step, *carried):
-    values = carried
     for k in range(int(low), int(high), int(step)) if step else ():
-        values = run.block(op.blocks[0], (op.blocks[0].params[0].type.dtype.numpy.type(k), *values))
-    return values
+        if op.attrs.get("stops") and not carried[0]:
+            break
+        carried = run.block(op.blocks[0], (op.blocks[0].params[0].type.dtype.numpy.type(k), *carried))
+    return carried
+
+
+ROUNDS = """
+{fn} {U} {name}({T} low, {T} high, {T} step) {{  // how many a range has; in unsigned arithmetic, nothing overflows
+    if (step > 0 && low < high) return (({U})high - ({U})low - 1) / ({U})step + 1;
+    if (step < 0 && low > high) return (({U})low - ({U})high - 1) / (({U})0 - ({U})step) + 1;
+    return 0;
+}}"""
+
+
+def _carry(e, op) -> str:
+    """Declares what goes round; gives the C of the flag that a loop goes on by."""
+    for start, param, _, result in op.carried:
+        e.carry(param, start)
+        e.alias(result, param)
+    return e.scalar(op.carried[0][1]) if op.name == "while" or "stops" in op.attrs else ""
+
+
+def _round(e, op) -> None:
+    (body,) = op.blocks
+    e.block(body)
+    e.assign(tuple(param for _, param, _, _ in op.carried), body.yields)
+    e.shut()
 
 
 def _emit_for(e, op):
     low, high, step = (e.atom(v) for v in op.operands[:3])
-    (body,) = op.blocks
-    index, carried = body.params[0], body.params[1:]
-    for param, start, result in zip(carried, op.operands[3:], op.results, strict=True):
-        e.carry(param, start)
-        e.alias(result, param)
-    name, ctype = e.name(index), e.c(index.type.dtype)
-    by = e.constant(op.operands[2])
-    if by is not None and by == 1:
-        e.open(f"for ({ctype} {name} = {low}; {name} < {high}; ++{name}) {{", op)
-    else:  # counted in 64 bits: the step past the end may not fit the index
-        wide, count = e.dialect.c(e.dialect.wide), e.fresh(f"{name}_at")
-        test = f"{count} {'<' if by is not None and by > 0 else '>'} {high}"
-        test = test if by is not None else f"{step} > 0 ? {count} < {high} : {step} < 0 && {count} > {high}"
-        e.open(f"for ({wide} {count} = {low}; {test}; {count} += {step}) {{", op)
-        e.line(f"const {ctype} {name} = ({ctype}){count};")
+    index = op.blocks[0].params[0]
+    going = "".join(f" && {flag}" for flag in [_carry(e, op)] if flag)
+    name, dtype, ctype = e.name(index), index.type.dtype, e.c(index.type.dtype)
+    if e.constant(op.operands[2]) == 1:
+        e.open(f"for ({ctype} {name} = {low}; {name} < {high}{going}; ++{name}) {{", op)
+    else:  # by its rounds: the step past the end may not fit the index
+        left, unsigned = e.fresh("rounds"), e.unsigned(dtype)
+        rounds = f"{unsigned} {left} = {e.helper('rounds', ROUNDS, dtype)}({low}, {high}, {step})"
+        e.line(f"{ctype} {name} = {low};")
+        after = f"{name} = ({ctype})(({unsigned}){name} + ({unsigned}){step})"
+        e.open(f"for ({rounds}; {left} > 0{going}; --{left}, {after}) {{", op)
     e.bind(index, name)
-    e.block(body)
-    e.assign(carried, body.yields)
-    e.shut()
+    _round(e, op)
 
 
 @op(numpy=_for, emit=_emit_for, kind="statement", effect=True, public=False)
 def for_(b: Builder) -> None:
-    """``for k in range(low, high, step)`` at run time; the block gives the carried values of the next round."""
+    """``for k in range(low, high, step)`` at run time; the block gives the carried values of the next round. With
+    ``stops``, the first of them says whether there is one."""
+
+
+def _while(run, op, *carried):
+    while carried[0]:
+        carried = run.block(op.blocks[0], carried)
+    return carried
+
+
+def _emit_while(e, op):
+    e.open(f"while ({_carry(e, op)}) {{", op)
+    _round(e, op)
+
+
+@op(numpy=_while, emit=_emit_while, kind="statement", effect=True, public=False)
+def while_(b: Builder) -> None:
+    """Rounds for as long as the first carried value holds."""
 
 
 def _if(run, op, condition):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..errors import KernelSyntaxError, KernelTypeError, KernelValueError
 from ..ir import Builder, Value
 from . import op
-from .typing import describe
+from .typing import describe, flatten
 
 
 @op(numpy=None, emit=None, kind="macro")
@@ -18,6 +18,22 @@ def static_assert(b: Builder, condition: object, message: object = "") -> None:
         )
     if not condition:
         raise KernelValueError(f"static_assert failed{f': {message}' if message else ''}", argument="condition")
+
+
+@op(numpy=None, emit=None, kind="macro")
+def static_print(b: Builder, *values: object, sep: str = " ", end: str = "\n") -> None:
+    """Prints compile-time values, and the types of run-time ones, while the kernel is compiled."""
+    b.notes.append(
+        sep.join(describe(v) if any(isinstance(x, Value) for x in flatten(v)[0]) else str(v) for v in values) + end
+    )
+
+
+@op(numpy=None, emit=None, kind="macro")
+def range_(b: Builder, start: int, stop: int | None = None, step: int = 1, **hints: object) -> None:
+    """``for k in tt.range(n, num_stages=3)``: a loop as over Python's ``range``. The hints ``num_stages``,
+    ``loop_unroll_factor``, ``disallow_acc_multi_buffer``, ``flatten``, ``warp_specialize`` and ``disable_licm`` are
+    compile-time values, and have no effect yet."""
+    raise KernelSyntaxError("range is for the head of a for loop: for k in tt.range(n):")
 
 
 @op(numpy=None, emit=None, kind="macro")

@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from typing import Any, ClassVar
+
 from .. import dtypes
 from ..dtypes import DType, float32
 from ..errors import KernelTypeError
 from ..ir import Builder, Type, Value
 
 Operand = Value | bool | int | float
+
+
+class Struct:
+    """A compile-time record of values, such as a block pointer: a frozen dataclass derived from this. Its fields are
+    values, compile-time objects, tuples or records. ``METHODS`` names the ops that are called on it as methods, with
+    the record as first argument."""
+
+    METHODS: ClassVar[dict[str, str]] = {}
+
+
+def flatten(x: object) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
+    """The leaves of a tuple or a record, depth first, and what makes one like it of other leaves. Anything else is a
+    leaf itself."""
+    if isinstance(x, Struct):
+        names = [f.name for f in fields(x)]  # type: ignore[arg-type]
+        leaves, inner = flatten(tuple(getattr(x, n) for n in names))
+        return leaves, lambda new: replace(x, **dict(zip(names, inner(new), strict=True)))  # type: ignore[type-var]
+    if not isinstance(x, tuple):
+        return [x], lambda new: new[0]
+    parts = [flatten(part) for part in x]
+
+    def rebuild(new: Sequence[Any]) -> tuple:
+        left = iter(new)
+        return tuple(inner([next(left) for _ in leaves]) for leaves, inner in parts)
+
+    return [leaf for leaves, _ in parts for leaf in leaves], rebuild
 
 
 def literal(b: Builder, value: bool | int | float, dtype: DType) -> Value:
@@ -30,6 +60,8 @@ def value_of(b: Builder, x: object, partner: DType | None = None) -> Value:
 def describe(x: object) -> str:
     if isinstance(x, Value):
         return str(x.type)
+    if isinstance(x, Struct) or (isinstance(x, tuple) and any(isinstance(v, Value) for v in flatten(x)[0])):
+        return f"a {type(x).__name__} of {', '.join(map(describe, flatten(x)[0]))}"
     return f"{type(x).__name__} {x!r}" if not callable(x) else f"function {getattr(x, '__name__', x)}"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..dtypes import bool_, int64
-from ..ir import Block, Kernel, Op, Value
+from ..ir import LOOPS, Block, Kernel, Op, Value
 from ..ops import OPS
 
 BIG = 1 << 20  # "divisible by anything that matters"
@@ -78,7 +78,7 @@ def extend(kernel: Kernel, facts: dict[Value, Info]) -> dict[Value, Info]:
 
 def _block(block: Block, facts: dict[Value, Info]) -> None:
     for op in block.ops:
-        if op.name == "for":
+        if op.name in LOOPS:
             _loop(op, facts)
         elif op.name == "if":
             for inner in op.blocks:
@@ -92,15 +92,16 @@ def _block(block: Block, facts: dict[Value, Info]) -> None:
 
 def _loop(op: Op, facts: dict[Value, Info]) -> None:
     (body,) = op.blocks
-    low, high, step = (facts[v] for v in op.operands[:3])
-    bounds = (low.low, max(low.low, high.high - 1)) if step.low > 0 else (float("-inf"), float("inf"))
-    facts[body.params[0]] = Info((), min(low.divisor, step.divisor), *bounds)
-    start = [facts[v] for v in op.operands[3:]]
+    if op.head:
+        low, high, step = (facts[v] for v in op.head)
+        bounds = (low.low, max(low.low, high.high - 1)) if step.low > 0 else (float("-inf"), float("inf"))
+        facts[body.params[0]] = Info((), min(low.divisor, step.divisor), *bounds)
+    start = [facts[first] for first, _, _, _ in op.carried]
     while True:  # the facts only get weaker, so this ends
-        for v, info in zip(body.params[1:], start, strict=True):
-            facts[v] = info
+        for (_, param, _, _), info in zip(op.carried, start, strict=True):
+            facts[param] = info
         _block(body, facts)
-        after = [meet(a, facts[y]) for a, y in zip(start, body.yields, strict=True)]
+        after = [meet(a, facts[end]) for a, (_, _, end, _) in zip(start, op.carried, strict=True)]
         after = [
             Info(
                 n.steps,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir import Block, Kernel, Op, Value
+from ..ir import LOOPS, Block, Kernel, Op, Value
 from ..layout import Layout
 from ..ops import OPS
 
@@ -58,9 +58,9 @@ def fences(kernel: Kernel, layouts: dict[Op, Layout]) -> set[Op]:
 
     def walk(block: Block, before: frozenset[Access]) -> frozenset[Access]:
         for op in block.ops:
-            if op.name == "for":
+            if op.name in LOOPS:
                 inner = walk(op.blocks[0], before)
-                before = walk(op.blocks[0], before | inner)  # a round follows a round
+                before |= walk(op.blocks[0], before | inner)  # a round follows a round, or there is none
             elif op.blocks:
                 before = frozenset().union(*(walk(b, before) for b in op.blocks))
             elif OPS[op.name].memory:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
-from ..ir import Block, Builder, Kernel, Op, Value
+from ..ir import LOOPS, Block, Builder, Kernel, Op, Value
 from ..layout import Layout, blocked, next_power_of_2
 from ..ops import OPS
 from .axisinfo import Info, extend, monotone
@@ -140,10 +140,9 @@ class _Chooser:
             for block in op.blocks:
                 tiles.extend(v for v in block.params if self.stored(v))
             tiles.extend(v for v in op.results if self.stored(v))
-            if op.name == "for":
-                body = op.blocks[0]
-                for p, start, end, r in zip(body.params[1:], op.operands[3:], body.yields, op.results, strict=True):
-                    self.join(p, r, start, end)
+            if op.name in LOOPS:
+                for start, param, end, result in op.carried:
+                    self.join(param, result, start, end)
             elif op.name == "if":
                 for k, r in enumerate(op.results):
                     self.join(r, *(b.yields[k] for b in op.blocks))
@@ -250,10 +249,10 @@ class _Converter:
         return Block(old.params, tuple(b.ops), yields)
 
     def op(self, b: Builder, op: Op) -> Op:
-        if op.name == "for":
-            starts = [self.carried(b, v, p) for v, p in zip(op.operands[3:], op.blocks[0].params[1:], strict=True)]
-            body = self.ending(self.block(op.blocks[0]), op.blocks[0].params[1:])
-            return replace(op, operands=(*op.operands[:3], *starts), blocks=(body,))
+        if op.name in LOOPS:
+            starts = [self.carried(b, start, param) for start, param, _, _ in op.carried]
+            body = self.ending(self.block(op.blocks[0]), tuple(param for _, param, _, _ in op.carried))
+            return replace(op, operands=(*op.head, *starts), blocks=(body,))
         if op.name == "if":
             return replace(op, blocks=tuple(self.ending(self.block(inner), op.results) for inner in op.blocks))
         if anchored(op) and op.operands[0].type.shape:

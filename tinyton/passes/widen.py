@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..dtypes import DType, bool_, int64
-from ..ir import Block, Builder, Kernel, Op, Type, Value
+from ..ir import LOOPS, Block, Builder, Kernel, Op, Type, Value
 from .axisinfo import Info
 
 EXACT = {"add", "sub", "mul", "neg", "expand", "broadcast"}
@@ -58,7 +58,7 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
                     wide[op.result] = value
             elif op.name in COMPARE and op.operands[0].type.dtype.kind == "i" and any(v in wide for v in op.operands):
                 b.ops.append(replace(op, operands=tuple(as_wide(b, v) for v in op.operands)))
-            elif op.name == "for":
+            elif op.name in LOOPS:
                 b.ops.append(loop(b, op))
             else:
                 operands = tuple(as_narrow(b, v) for v in op.operands)
@@ -71,20 +71,22 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
     def loop(b: Builder, op: Op) -> Op:
         """A counter that is carried from round to round and feeds an offset is carried in 64 bits."""
         (body,) = op.blocks
-        carried = body.params[1:]
+        carried = [param for _, param, _, _ in op.carried]
         long = [p in unsafe for p in carried]
         for p, result, is_long in zip(carried, op.results, long, strict=True):
             if is_long:
                 wide[p], wide[result] = (Value(replace(v.type, dtype=int64), v.name) for v in (p, result))
-        starts = [as_wide(b, v) if w else as_narrow(b, v) for v, w in zip(op.operands[3:], long, strict=True)]
-        bounds = [as_narrow(b, v) for v in op.operands[:3]]
+        starts = [
+            as_wide(b, v) if w else as_narrow(b, v) for v, w in zip(op.operands[len(op.head) :], long, strict=True)
+        ]
+        bounds = [as_narrow(b, v) for v in op.head]
         inner = block(replace(body, yields=()))
         tail = Builder()
         tail.ops, tail.loc = list(inner.ops), op.loc
         ends = tuple(as_wide(tail, v) if w else as_narrow(tail, v) for v, w in zip(body.yields, long, strict=True))
         for v in body.yields:  # casts made in the tail belong to this block only
             narrow.pop(v, None)
-        params = (body.params[0], *(wide[p] if w else p for p, w in zip(carried, long, strict=True)))
+        params = tuple(wide[p] if p in carried and p in unsafe else p for p in body.params)
         results = tuple(wide[r] if w else r for r, w in zip(op.results, long, strict=True))
         return replace(op, operands=(*bounds, *starts), results=results, blocks=(Block(params, tuple(tail.ops), ends),))
 
@@ -109,11 +111,8 @@ def _offsets(kernel: Kernel) -> set[Value]:
     made = {v: op for op in kernel.ops() for v in op.results}
     carried: dict[Value, tuple[Value, ...]] = {}
     for op in kernel.ops():
-        if op.name == "for":
-            for p, start, end, result in zip(
-                op.blocks[0].params[1:], op.operands[3:], op.blocks[0].yields, op.results, strict=True
-            ):
-                carried[p] = carried[result] = (p, start, end)
+        for start, p, end, result in op.carried:
+            carried[p] = carried[result] = (p, start, end)
     found: set[Value] = set()
     queue = [op.operands[1] for op in kernel.ops() if op.name == "addptr"]
     while queue:
