@@ -8,8 +8,37 @@ Blocked tiles, slices that reductions leave and broadcasts are all such maps. (T
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 Basis = tuple[int, ...]
+Frame = tuple[tuple[tuple[int, int] | int, ...], ...]
+"""How a reader looks at a tile: for each bit of each of the tile's coordinates, which of the reader's bits it is
+(dimension, bit), or a constant 0 or 1."""
+
+
+@cache
+def whole(shape: tuple[int, ...]) -> Frame:
+    """The frame in which a tile of ``shape`` (powers of two) is looked at as it is."""
+    return tuple(tuple((d, i) for i in range(log2(n))) for d, n in enumerate(shape))
+
+
+def unit(rank: int, dim: int, bit: int) -> Basis:
+    return tuple((1 << bit) * (d == dim) for d in range(rank))
+
+
+def through(frame: Frame, basis: Basis) -> Basis:
+    """How a step of the reader moves the coordinates of the tile."""
+    return tuple(
+        sum(1 << i for i, at in enumerate(bits) if isinstance(at, tuple) and basis[at[0]] >> at[1] & 1)
+        for bits in frame
+    )
+
+
+def pinned(frame: Frame) -> list[tuple[Basis, int]]:
+    """The bits that are constant, with their values."""
+    return [
+        (unit(len(frame), d, i), at) for d, bits in enumerate(frame) for i, at in enumerate(bits) if isinstance(at, int)
+    ]
 
 
 def log2(n: int) -> int:
@@ -83,38 +112,50 @@ class Layout:
         run = next(iter(self.runs()), None)
         return 1 << run.bits if run and run.dim == dim and run.step == 1 else 1
 
-    def project(self, dims: tuple[int | None, ...]) -> Layout:
-        """The layout of a tile whose dimension k is dimension ``dims[k]`` of this one (None: of extent 1), such that
-        each thread holds what it needs of it."""
-        pick = [tuple(0 if d is None else b[d] for d in dims) for b in self.reg]
-        threads = tuple(tuple(0 if d is None else b[d] for d in dims) for b in self.thread)
-        return Layout(tuple(1 if d is None else self.shape[d] for d in dims), tuple(b for b in pick if any(b)), threads)
+    def project(self, frame: Frame) -> Layout:
+        """The layout of a tile that is looked at through ``frame``, such that each thread of a reader in this layout
+        holds what it needs of it."""
+        reg = [b for b in (through(frame, b) for b in self.reg) if any(b)] + [b for b, _ in pinned(frame)]
+        return Layout(
+            tuple(1 << len(bits) for bits in frame), tuple(reg), tuple(through(frame, b) for b in self.thread)
+        )
+
+    def restrict(self, frame: Frame, shape: tuple[int, ...]) -> Layout:
+        """The layout in which a reader of ``shape`` finds a tile of this layout that it looks at through ``frame``.
+        Coordinates of the reader that the tile does not have go to threads that hold copies, or to registers."""
+
+        def back(basis: Basis) -> Basis:
+            to = [0] * len(shape)
+            for bits, x in zip(frame, basis, strict=True):
+                for i, at in enumerate(bits):
+                    if isinstance(at, tuple) and x >> i & 1:
+                        to[at[0]] |= 1 << at[1]
+            return tuple(to)
+
+        reg, thread = [b for b in map(back, self.reg) if any(b)], [back(b) for b in self.thread]
+        for basis in (unit(len(shape), d, i) for bits in whole(shape) for d, i in bits):  # type: ignore[misc]
+            if basis not in reg and basis not in thread:
+                idle = next((i for i, b in enumerate(thread) if not any(b)), None)
+                if idle is None:
+                    reg.append(basis)
+                else:
+                    thread[idle] = basis
+        return Layout(shape, tuple(reg), tuple(thread))
 
     def without(self, axes: tuple[int, ...]) -> Layout:
         """The layout that is left when ``axes`` are reduced away."""
-        return self.project(tuple(d for d in range(len(self.shape)) if d not in axes))
+        return self.project(tuple(bits for d, bits in enumerate(whole(self.shape)) if d not in axes))
 
-    def register_bits(self, other: Layout, dims: tuple[int | None, ...]) -> list[tuple[int, int]] | None:
-        """For a tile laid out as ``other`` that is looked at as ``project`` does: pairs (bit of this register number,
-        bit of that one). None if some thread lacks what it needs: then the tile must be moved."""
-        seen = self.project(dims)
+    def register_bits(self, other: Layout, frame: Frame) -> tuple[list[tuple[int, int]], int] | None:
+        """For a tile laid out as ``other`` that is looked at as `project` does: pairs (bit of this register number,
+        bit of that one), and what is added to that number. None if some thread lacks what it needs: then the tile must
+        be moved."""
+        seen = self.project(frame)
         if seen.shape != other.shape or seen.thread != other.thread or set(seen.reg) != set(other.reg):
             return None
         place = {b: i for i, b in enumerate(other.reg)}
-        pick = [tuple(0 if d is None else b[d] for d in dims) for b in self.reg]
-        return [(i, place[b]) for i, b in enumerate(pick) if any(b)]
-
-    def expanded(self, axis: int) -> Layout:
-        """The same registers, seen as a tile with a dimension of extent 1 at ``axis``."""
-
-        def widen(t: tuple[int, ...], x: int) -> tuple[int, ...]:
-            return t[:axis] + (x,) + t[axis:]
-
-        return Layout(
-            widen(self.shape, 1),
-            tuple(widen(b, 0) for b in self.reg),
-            tuple(widen(b, 0) for b in self.thread),
-        )
+        pick = [through(frame, b) for b in self.reg]
+        return [(i, place[b]) for i, b in enumerate(pick) if any(b)], sum(k << place[b] for b, k in pinned(frame))
 
     def __str__(self) -> str:
         reg, thread = (" ".join(",".join(map(str, b)) for b in bits) or "-" for bits in (self.reg, self.thread))

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from ..dtypes import DType
 from ..ir import Block, Op, Value
-from ..layout import Layout
+from ..layout import Frame, Layout
 from ..ops import OPS
-from ..passes.plan import Frame, Plan
+from ..passes.plan import Plan
 from .dialect import Dialect
 from .scope import Scope, mask_of, times
 from .writer import Writer, parenthesised
@@ -223,14 +223,14 @@ class Emitter(Writer):
         name, layout = self.arrays[v]
         return name if layout.registers == 1 else f"{name}[{s.register(offset)}]"
 
-    def cell_in(self, v: Value, s: Scope, dims: Frame) -> str:
-        """The register of ``v`` at the place of a loop over a bigger layout, of which it has dimensions ``dims``."""
+    def cell_in(self, v: Value, s: Scope, frame: Frame) -> str:
+        """The register of ``v`` at the place of a loop over a layout from which it is looked at through ``frame``."""
         name, layout = self.arrays[v]
         if layout.registers == 1:
             return name
-        bits = s.layout.register_bits(layout, dims)
-        assert bits is not None, f"{name}: registers do not line up"
-        return f"{name}[{s.gather(bits)}]"
+        found = s.layout.register_bits(layout, frame)
+        assert found is not None, f"{name}: registers do not line up"
+        return f"{name}[{s.gather(*found)}]"
 
     def materialise(self, v: Value, target: str, layout: Layout, op: Op) -> None:
         """Writes a value, whatever it is made of, into the registers ``target``."""

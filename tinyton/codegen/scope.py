@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ir import Op, Value
-from ..layout import Layout, Run
+from ..layout import Frame, Layout, Run, log2, whole
 from ..ops import OPS
-from ..passes.plan import Frame, sub_frame
+from ..passes.plan import sub_frame
 from .writer import parenthesised
 
 if TYPE_CHECKING:
@@ -84,18 +84,18 @@ class Scope:
             parts.append(str(self.offset + offset))
         return " + ".join(parts) or "0"
 
-    def gather(self, bits: list[tuple[int, int]]) -> str:
-        """The register number of another tile: bit pairs (of this register number, of that one)."""
-        parts: list[str] = []
+    def gather(self, bits: list[tuple[int, int]], base: int = 0) -> str:
+        """The register number of another tile: ``base``, and bit pairs (of this register number, of that one)."""
+        parts = [str(base)] * (base > 0)
         for run in self.runs:
             inside = [(i - run.low, j) for i, j in bits if run.low <= i < run.low + run.bits]
             shift = self.offset if run is self.runs[0] else 0
-            base = self.variable(run) if run in self.loops else ""
-            base = f"({base} + {shift})" if base and shift else base or str(shift)
+            at = self.variable(run) if run in self.loops else ""
+            at = f"({at} + {shift})" if at and shift else at or str(shift)
             if len(inside) == run.bits and all(j == inside[0][1] + i for i, j in inside):
-                parts.append(times(base, 1 << inside[0][1]))
+                parts.append(times(at, 1 << inside[0][1]))
             else:
-                parts += [times(f"({base} >> {i} & 1)", 1 << j) for i, j in inside]
+                parts += [times(f"({at} >> {i} & 1)", 1 << j) for i, j in inside]
         return " + ".join(reversed(parts)) or "0"
 
     def shifted(self, k: int) -> Scope:
@@ -132,7 +132,7 @@ class Scope:
         return name
 
     def identity(self) -> Frame:
-        return tuple(range(len(self.layout.shape)))
+        return whole(self.layout.shape)
 
     def get(self, v: Value, frame: Frame | None = None) -> str:
         """C for the element of ``v`` at this place, seen through ``frame``."""
@@ -158,8 +158,22 @@ class Scope:
         """`get`, to stand inside a bigger expression."""
         return parenthesised(self.get(v, frame))
 
-    def at(self, dim: int | None) -> str:
-        return "0" if dim is None else self.coordinates[dim]
+    def at(self, bits: tuple[tuple[int, int] | int, ...]) -> str:
+        """C for a coordinate of a tile that is looked at: made of bits of the coordinates here."""
+        fixed = sum(at << i for i, at in enumerate(bits) if isinstance(at, int))
+        parts, k = [str(fixed)] * (fixed > 0), 0
+        while k < len(bits):
+            n, at = 1, bits[k]
+            if not isinstance(at, int):
+                dim, low = at
+                while k + n < len(bits) and bits[k + n] == (dim, low + n):
+                    n += 1
+                text = self.coordinates[dim]
+                if n < log2(self.layout.shape[dim]):
+                    text = f"({text if text.isidentifier() else f'({text})'} >> {low} & {(1 << n) - 1})"
+                parts.append(times(text if k == 0 or " + " not in text else f"({text})", 1 << k))
+            k += n
+        return " + ".join(reversed(parts)) or "0"
 
     def pointer(self, v: Value) -> str:
         """``base[offset]`` for a pointer that is a base plus an offset."""

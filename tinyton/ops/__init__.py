@@ -25,7 +25,7 @@ class Entry:
     numpy: Callable
     emit: Callable
     kind: str = "elementwise"
-    public: bool = True
+    public: bool | str = True  # the name in the language, if it is another one
     exact: bool = False  # the result needs no rounding to a 16-bit float, no wrapping to a narrow integer
     cheap: bool = False  # may be computed again wherever it is needed
     effect: bool = False  # must run even if nobody uses a result
@@ -61,7 +61,7 @@ def op(**options: object) -> Callable[[Callable], Callable]:
         name = rule.__name__.rstrip("_")
         entry = OPS[name] = Entry(name, rule, **options)  # type: ignore[arg-type]
         if entry.public:
-            PUBLIC[name] = entry
+            PUBLIC[entry.public if isinstance(entry.public, str) else name] = entry
         return rule
 
     return register

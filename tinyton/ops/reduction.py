@@ -3,24 +3,30 @@ memory."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..dtypes import DType, bool_, float32, int32, uint32
-from ..errors import KernelTypeError, KernelValueError
+from ..errors import KernelTypeError
 from ..ir import Builder, Type, Value
-from . import op
+from ..layout import whole
+from . import OPS, op
 from .arithmetic import maximum, minimum
-from .typing import Operand, cast_value, constant_int, number
+from .typing import Operand, axis_of, cast_value, constant_dtype, number
 
 UFUNC = {"sum": np.add, "max": np.fmax, "min": np.fmin, "max_nan": np.maximum, "min_nan": np.minimum}
+UFUNC |= {"prod": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+SYMBOL = {"sum": "+", "prod": "*", "and": "&", "or": "|", "xor": "^"}
+IDENTITY = {"sum": 0, "prod": 1, "and": -1, "or": 0, "xor": 0}
 
 
 def combine(e, how: str, dtype: DType, x: str, y: str) -> str:
     """C for two partial results made one."""
-    if how == "sum":
-        return (
-            f"{x} + {y}" if dtype.is_float else f"({e.c(dtype)})(({e.unsigned(dtype)}){x} + ({e.unsigned(dtype)}){y})"
-        )
+    if how in SYMBOL:
+        unsigned = f"({e.unsigned(dtype)})"
+        text = f"{unsigned}{x} {SYMBOL[how]} {unsigned}{y}"
+        return f"{x} {SYMBOL[how]} {y}" if dtype.is_float or dtype is bool_ else f"({e.c(dtype)})({text})"
     symbol = ">" if how.startswith("max") else "<"
     if dtype.is_float and how.endswith("_nan"):
         return f"{x} != {x} || {x} {symbol} {y} ? {x} : {y}"
@@ -32,8 +38,8 @@ def combine(e, how: str, dtype: DType, x: str, y: str) -> str:
 def identity(how: str, dtype: DType) -> float | int:
     """What changes nothing: lanes that are off hold it. NaN for a maximum that ignores NaN, so that an all-NaN tile
     gives NaN."""
-    if how == "sum":
-        return 0
+    if how in IDENTITY:
+        return IDENTITY[how] if dtype.kind == "i" or IDENTITY[how] >= 0 else dtype.range[1]
     if dtype.is_float:
         return float("nan") if not how.endswith("_nan") else float("-inf" if how.startswith("max") else "inf")
     return dtype.range[0 if how.startswith("max") else 1]
@@ -43,8 +49,8 @@ def _reduce(run, op, x):
     with np.errstate(all="ignore"):
         axes, how = op.attrs["axes"], op.attrs["combine"]
         dtype = op.result.type.dtype.register.numpy
-        if how == "sum":
-            return np.add.reduce(x, axis=axes, dtype=dtype)
+        if how in ("sum", "prod"):
+            return UFUNC[how].reduce(x, axis=axes, dtype=dtype)
         return UFUNC[how].reduce(x, axis=axes)
 
 
@@ -55,7 +61,7 @@ def _emit_reduce(e, op):
     rest = layout.without(axes)
     zero = e.dialect.literal(identity(how, dtype), dtype)
     e.declare(op.result, rest, zero)
-    kept = tuple(d for d in range(len(layout.shape)) if d not in axes)
+    kept = tuple(bits for d, bits in enumerate(whole(layout.shape)) if d not in axes)
 
     def element(e, op, s):
         value, off = s.atom(x), s.padding(x.type.shape, axes)
@@ -107,9 +113,9 @@ def reduce(b: Builder, x: Operand, how: str, axis: object, keep_dims: bool) -> V
     rank = len(v.type.shape)
     if not rank:
         raise KernelTypeError(f"there is nothing to reduce in a scalar ({v.type})")
-    axes = tuple(range(rank)) if axis is None else (_axis(axis, rank),)
+    axes = tuple(range(rank)) if axis is None else (axis_of(axis, rank),)
     target = v.type.dtype
-    if how == "sum":
+    if how in ("sum", "prod"):
         target = int32 if target is bool_ or (target.kind == "i" and target.bits < 32) else target
         target = uint32 if target.kind == "u" and target.bits < 32 else target
     working = float32 if target.is_half else target
@@ -120,13 +126,6 @@ def reduce(b: Builder, x: Operand, how: str, axis: object, keep_dims: bool) -> V
         for d in axes:
             out = b.add("expand", (out,), out.type.with_shape((*out.type.shape[:d], 1, *out.type.shape[d:])), axis=d)
     return out
-
-
-def _axis(axis: object, rank: int) -> int:
-    k = constant_int(axis, "axis")
-    if not -rank <= k < rank:
-        raise KernelValueError(f"a tile of {rank} dimension{'s' * (rank > 1)} has no axis {k}", argument="axis")
-    return k % rank
 
 
 @op(numpy=None, emit=None, kind="macro")
@@ -142,38 +141,115 @@ def reduce_max(b: Builder, x: Operand) -> Value:
     return reduce(b, x, "max", None, False)
 
 
-@op(numpy=None, emit=None, kind="macro")
-def sum_(b: Builder, x: Operand, axis: int | None = None, keep_dims: bool = False) -> Value:
+def _along(name: str, how: str, doc: str) -> Callable:
+    def rule(
+        b: Builder, x: Operand, axis: int | None = None, keep_dims: bool = False, dtype: DType | None = None
+    ) -> Value:
+        v = number(b, x)
+        return reduce(b, v if dtype is None else cast_value(b, v, constant_dtype(dtype)), how, axis, keep_dims)
+
+    rule.__name__, rule.__doc__ = name, doc + " ``keep_dims`` leaves an extent of 1; ``dtype`` converts first."
+    return op(numpy=None, emit=None, kind="macro")(rule)
+
+
+sum_ = _along(
+    "sum_",
+    "sum",
     """The sum along ``axis`` (None: of all elements, a scalar).
 
     16-bit floats are added in float32 and the result has their type again; bool and integers under 32 bits give int32
-    (or uint32). ``keep_dims`` leaves an extent of 1.
-    """
-    return reduce(b, x, "sum", axis, keep_dims)
+    (or uint32).""",
+)
+prod = _along("prod", "prod", "The product along ``axis`` (None: of all elements); element types as in `sum`.")
+xor_sum = _along("xor_sum", "xor", "Exclusive or of integers or bools along ``axis`` (None: of all elements).")
+reduce_or = _along("reduce_or", "or", "Or of integers or bools along ``axis`` (None: of all elements).")
+reduce_and = _along("reduce_and", "and", "And of integers or bools along ``axis`` (None: of all elements).")
 
 
 def _extreme(b: Builder, how: str, x: Operand, axis: object, keep_dims: bool, propagate_nan: bool) -> Value:
-    elementwise = isinstance(axis, (float, bool)) or isinstance(axis, Value)
-    if elementwise or (isinstance(x, Value) and not x.type.shape and axis is not None):
+    if isinstance(axis, (float, bool, Value)) or (isinstance(x, Value) and not x.type.shape and axis is not None):
         return (maximum if how == "max" else minimum)(b, x, axis, propagate_nan)  # type: ignore[arg-type]
     return reduce(b, x, how + "_nan" * bool(propagate_nan), axis, keep_dims)
 
 
+def _place(b: Builder, x: Operand, best: Value, axis: object, keep_dims: bool) -> Value:
+    """The first coordinate along ``axis`` (None: of the elements in row-major order) where ``x`` is ``best``."""
+    do = {name: OPS[name].rule for name in ("arange", "ravel", "expand_dims", "eq", "ne", "and", "or", "where")}
+    v = number(b, x)
+    rank = len(v.type.shape)
+    if axis is None:
+        v, k = do["ravel"](b, v), 0
+    else:
+        k = axis_of(axis, rank)
+        best = best if keep_dims else do["expand_dims"](b, best, k)
+    n = v.type.shape[k]
+    at = do["expand_dims"](b, do["arange"](b, 0, n), tuple(d for d in range(len(v.type.shape)) if d != k))
+    here = do["eq"](b, v, best)
+    if v.type.dtype.is_float:
+        here = do["or"](b, here, do["and"](b, do["ne"](b, v, v), do["ne"](b, best, best)))
+    place = reduce(b, do["where"](b, here, at, n - 1), "min", k, keep_dims and axis is not None)
+    return do["expand_dims"](b, place, tuple(range(rank))) if keep_dims and axis is None else place
+
+
+def _arg(b: Builder, how: str, x: Operand, axis: object, keep_dims: bool) -> Value:
+    return _place(b, x, reduce(b, x, how, axis, keep_dims and axis is not None), axis, keep_dims)
+
+
 @op(numpy=None, emit=None, kind="macro")
-def max_(b: Builder, x: Operand, axis: object = None, keep_dims: bool = False, propagate_nan: bool = False) -> Value:
+def argmax(
+    b: Builder, x: Operand, axis: int | None = None, tie_break_left: bool = True, keep_dims: bool = False
+) -> Value:
+    """Where along ``axis`` the greatest element is (None: in row-major order), int32: the first of equal ones. NaN is
+    ignored."""
+    return _arg(b, "max", x, axis, keep_dims)
+
+
+@op(numpy=None, emit=None, kind="macro")
+def argmin(
+    b: Builder, x: Operand, axis: int | None = None, tie_break_left: bool = True, keep_dims: bool = False
+) -> Value:
+    """Where along ``axis`` the least element is (None: in row-major order), int32: the first of equal ones. NaN is
+    ignored."""
+    return _arg(b, "min", x, axis, keep_dims)
+
+
+def _with_place(b: Builder, how: str, x: Operand, axis: object, keep_dims: bool, propagate_nan: bool) -> tuple:
+    best = _extreme(b, how, x, axis, keep_dims and axis is not None, propagate_nan)
+    kept = OPS["expand_dims"].rule(b, best, tuple(range(len(x.type.shape)))) if keep_dims and axis is None else best
+    return kept, _place(b, x, best, axis, keep_dims)
+
+
+@op(numpy=None, emit=None, kind="macro")
+def max_(
+    b: Builder,
+    x: Operand,
+    axis: object = None,
+    return_indices: bool = False,
+    return_indices_tie_break_left: bool = True,
+    keep_dims: bool = False,
+    propagate_nan: bool = False,
+) -> Value | tuple[Value, Value]:
     """The greatest element along ``axis``, an int constant (None: of all). Given a tile or a float instead of an axis,
     the greater of the two, element by element.
 
-    NaN is ignored unless ``propagate_nan``.
+    NaN is ignored unless ``propagate_nan``. ``return_indices`` gives a tuple of the element and its place (`argmax`).
     """
-    return _extreme(b, "max", x, axis, keep_dims, propagate_nan)
+    return (_with_place if return_indices else _extreme)(b, "max", x, axis, keep_dims, propagate_nan)
 
 
 @op(numpy=None, emit=None, kind="macro")
-def min_(b: Builder, x: Operand, axis: object = None, keep_dims: bool = False, propagate_nan: bool = False) -> Value:
+def min_(
+    b: Builder,
+    x: Operand,
+    axis: object = None,
+    return_indices: bool = False,
+    return_indices_tie_break_left: bool = True,
+    keep_dims: bool = False,
+    propagate_nan: bool = False,
+) -> Value | tuple[Value, Value]:
     """The least element along ``axis``, an int constant (None: of all). Given a tile or a float instead of an axis, the
     lesser of the two, element by element.
 
-    NaN is ignored unless ``propagate_nan``.
+    NaN is ignored unless ``propagate_nan``. ``return_indices`` gives a tuple of the element and its place (`argmin`).
     """
-    return _extreme(b, "min", x, axis, keep_dims, propagate_nan)
+    return (_with_place if return_indices else _extreme)(b, "min", x, axis, keep_dims, propagate_nan)

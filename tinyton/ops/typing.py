@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from .. import dtypes
 from ..dtypes import DType, float32
-from ..errors import KernelTypeError
+from ..errors import KernelTypeError, KernelValueError
 from ..ir import Builder, Type, Value
 
 Operand = Value | bool | int | float
@@ -150,6 +150,14 @@ def constant_int(x: object, what: str) -> int:
     if isinstance(x, bool) or not hasattr(x, "__index__"):
         raise KernelTypeError(f"{what} must be an int, not {describe(x)}", argument=what)
     return int(x)  # type: ignore[call-overload]
+
+
+def axis_of(axis: object, rank: int) -> int:
+    """A dimension of a tile, counted from the end if negative."""
+    k = constant_int(axis, "axis")
+    if not -rank <= k < rank:
+        raise KernelValueError(f"a tile of {rank} dimension{'s' * (rank != 1)} has no axis {k}", argument="axis")
+    return k % rank
 
 
 def constant_dtype(x: object) -> DType:

@@ -12,12 +12,10 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ..ir import LOOPS, Block, Builder, Kernel, Op, Value
-from ..layout import Layout, blocked, next_power_of_2
+from ..layout import Frame, Layout, blocked, next_power_of_2, whole
 from ..ops import OPS
 from .axisinfo import Info, extend, monotone
 from .order import fences
-
-Frame = tuple[int | None, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +75,7 @@ def access_widths(kernel: Kernel, facts: dict[Value, Info], threads: int) -> tup
     """How many elements each access could take at once."""
     chooser = _Chooser(kernel, facts, threads, 16)
     return tuple(
-        chooser.preference(op.operands[0])[1]
-        for op in kernel.ops()
-        if OPS[op.name].moves and op.operands[0].type.shape
+        chooser.preference(op.operands[0])[1] for op in kernel.ops() if OPS[op.name].moves and op.operands[0].type.shape
     )
 
 
@@ -125,14 +121,14 @@ class _Chooser:
         return v in self.made and OPS[self.made[v].name].kind == "view"
 
     def roots(self, v: Value, frame: Frame) -> Iterator[tuple[Value, Frame]]:
-        """The stored tile that a (view of a) tile reads, and which of the reader's dimensions it has."""
+        """The stored tile that a (view of a) tile reads, and how the reader looks at it."""
         if self.stored(v):
             yield v, frame
         elif v not in self.cheap and self.is_view(v):
             yield from self.roots(self.made[v].operands[0], sub_frame(self.made[v], frame))
 
     def choose(self) -> dict[Value, Layout]:
-        slices: list[tuple[Value, Value, tuple[int, ...]]] = []  # result, tile it was reduced from, axes
+        slices: list[tuple[Value, Op]] = []  # tile, operation that reduces it
         looks: list[tuple[Value, Value, Frame]] = []  # tile, bigger tile it meets, frame
         accesses: list[tuple[Value, Value]] = []  # tile, pointer
         tiles: list[Value] = []
@@ -148,9 +144,7 @@ class _Chooser:
                     self.join(r, *(b.yields[k] for b in op.blocks))
             elif op.name == "reduce":
                 if self.stored(op.result):
-                    for root, frame in self.roots(op.operands[0], identity(op.operands[0])):
-                        if len(frame) == len(root.type.shape):
-                            slices.append((op.result, root, op.attrs["axes"]))  # type: ignore[arg-type]
+                    slices.extend((root, op) for root, _ in self.roots(op.operands[0], identity(op.operands[0])))
             else:
                 out = op.results[0] if op.results else op.operands[1]
                 for v in op.operands:
@@ -163,25 +157,60 @@ class _Chooser:
         return self.assign(tiles, slices, looks, accesses)
 
     def assign(self, tiles, slices, looks, accesses) -> dict[Value, Layout]:
+        """The biggest classes choose first, and of those the ones that are loaded or stored; then all that are looked
+        at by, or look at, what has a layout."""
         classes: dict[Value, list[Value]] = {}
         for v in tiles:
             classes.setdefault(self.find(v), []).append(v)
         chosen: dict[Value, Layout] = {}
-        for root in sorted(classes, key=lambda v: -prod(padded(v.type.shape))):
+        accessed = {self.find(v) for v, _ in accesses}
+        size = {root: prod(padded(root.type.shape)) for root in classes}
+
+        links: dict[Value, list[tuple]] = {root: [] for root in classes}
+        for tile, op in slices:
+            links[self.find(op.result)].append((self.find(tile), op, ()))
+        for small, big, frame in looks:
+            mine, theirs = self.find(small), self.find(big)
+            if size[theirs] > 2 * size[mine] or mine not in accessed:
+                links[mine].append((theirs, None, frame))
+            if size[theirs] <= 2 * size[mine] and theirs not in accessed:
+                links[theirs].append((mine, "restrict", frame))
+        neighbours: dict[Value, list[Value]] = {root: [] for root in classes}
+        for root, found in links.items():
+            for other, _, _ in found:
+                neighbours[other].append(root)
+
+        def near(root: Value) -> Layout | None:
+            """A layout from a class that has one: what a reduction leaves, what a reader wants, what is read."""
             shape = padded(root.type.shape)
-            options = [
-                chosen[self.find(tile)].without(axes)
-                for result, tile, axes in slices
-                if self.find(result) is root and self.find(tile) in chosen
-            ]
-            options += [
-                chosen[self.find(big)].project(frame)
-                for v, big, frame in looks
-                if self.find(v) is root and self.find(big) in chosen and prod(padded(big.type.shape)) > prod(shape)
-            ]
-            options = [o for o in options if o.shape == shape]
-            chosen[root] = options[0] if options else self.from_accesses(root, shape, accesses)
+            for other, how, frame in links[root]:
+                if other in chosen:
+                    if isinstance(how, Op):
+                        layout = self.seen(how.operands[0], chosen).without(how.attrs["axes"])
+                    else:
+                        layout = chosen[other].restrict(frame, shape) if how else chosen[other].project(frame)
+                    if layout.shape == shape:
+                        return layout
+            return None
+
+        rank = {v: k for k, v in enumerate(sorted(classes, key=lambda v: (-size[v], v not in accessed)))}
+        waiting, ready = dict.fromkeys(rank), set()
+        while waiting:
+            root = min(ready, key=rank.__getitem__) if ready else next(iter(waiting))
+            ready.discard(root)
+            layout = near(root)
+            if layout is None and ready:
+                continue  # it waits for others
+            chosen[root] = layout or self.from_accesses(root, padded(root.type.shape), accesses)
+            del waiting[root]
+            ready.update(v for v in neighbours[root] if v in waiting)
         return {v: chosen[root] for root, members in classes.items() for v in members}
+
+    def seen(self, v: Value, layouts: dict[Value, Layout]) -> Layout | None:
+        """The layout of the tile that ``v`` is, or is a view of, as it shows in ``v``."""
+        root, frame = next(self.roots(v, identity(v)), (None, ()))
+        have = layouts.get(root, layouts.get(self.find(root))) if root else None
+        return have and have.restrict(frame, padded(v.type.shape))
 
     def from_accesses(self, root: Value, shape: tuple[int, ...], accesses) -> Layout:
         wanted = [
@@ -198,16 +227,12 @@ BIG_STEP = 1 << 62
 
 
 def identity(v: Value) -> Frame:
-    return tuple(range(len(v.type.shape)))
+    return whole(padded(v.type.shape))
 
 
 def sub_frame(op: Op, frame: Frame) -> Frame:
     """The frame in which a view's operand is read, given the one of its result."""
-    if op.name == "expand":
-        axis: int = op.attrs["axis"]  # type: ignore[assignment]
-        return frame[:axis] + frame[axis + 1 :]
-    inner, outer = op.operands[0].type.shape, op.result.type.shape
-    return tuple(None if m == 1 and n != 1 else f for m, n, f in zip(inner, outer, frame, strict=True)) if inner else ()
+    return OPS[op.name].emit(op, frame)
 
 
 class _Converter:
@@ -263,7 +288,7 @@ class _Converter:
             layout = self.layouts[op.result]
         else:
             return op
-        frame = tuple(range(len(layout.shape)))
+        frame = whole(layout.shape)
         new = replace(op, operands=tuple(self.demand(b, v, layout, frame) if v.type.shape else v for v in op.operands))
         if anchored(op) or OPS[op.name].writes:
             self.anchors[new] = layout
@@ -285,7 +310,7 @@ class _Converter:
         shape, threads = padded(op.operands[0].type.shape), self.chooser.threads
         tiles = (op.operands[1], *op.operands) if OPS[op.name].writes else op.operands
         have = next((self.layouts[v] for v in tiles if v in self.layouts and self.layouts[v].shape == shape), None)
-        if op.name == "reduce":
+        if not OPS[op.name].writes:
             return have or blocked(shape, threads)
         order, width = self.chooser.preference(op.operands[0])
         wanted = blocked(shape, threads, width, order)
@@ -296,8 +321,8 @@ class _Converter:
 
 
 def anchored(op: Op) -> bool:
-    """True for what is not where its result is: a reduction, and a write that gives nothing."""
-    return op.name == "reduce" or OPS[op.name].writes and not op.results
+    """True for what is not where its result is: a reduction, and what gives nothing, such as a store."""
+    return op.name == "reduce" or OPS[op.name].effect and bool(op.operands) and not op.results
 
 
 def fastest(layout: Layout) -> int | None:

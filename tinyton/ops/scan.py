@@ -1,0 +1,162 @@
+"""What goes along an axis element by element: reductions and scans with a function of the user's, sorting. All of it is
+made of `halves` and `joined`: an axis of 2**k elements is gone through in k steps, one bit of the coordinate each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..dtypes import DType, float32, int32, uint32
+from ..errors import KernelTypeError, KernelValueError
+from ..ir import Builder, Value
+from ..layout import log2
+from . import OPS, op
+from .reduction import reduce
+from .shape import flip, full_tile, halves, joined, reshape
+from .typing import Operand, axis_of, broadcast, cast_value, constant_int, number, same_shape
+
+Tiles = tuple[Value, ...]
+
+
+def _tiles(b: Builder, x: object) -> Tiles:
+    tiles = tuple(number(b, v) for v in (x if isinstance(x, tuple) else (x,)))
+    if len({t.type.shape for t in tiles}) > 1:
+        raise KernelTypeError(f"the tiles have different shapes: {', '.join(str(t.type) for t in tiles)}")
+    return tiles
+
+
+def _combiner(b: Builder, fn: object, tiles: Tiles) -> Callable[[Tiles, Tiles], Tiles]:
+    """The user's function on two tuples of tiles; it must give what it takes."""
+
+    def combine(x: Tiles, y: Tiles) -> Tiles:
+        out = b.call(fn, *x, *y)
+        out = out if isinstance(out, tuple) else (out,)
+        if len(out) != len(tiles):
+            raise KernelTypeError(f"the function gives {len(out)} values for {len(tiles)} tiles", argument="combine_fn")
+        out = same_shape(b, *(number(b, v) for v in out), x[0])[:-1]
+        return tuple(cast_value(b, v, t.type.dtype) for v, t in zip(out, tiles, strict=True))
+
+    return combine
+
+
+@op(numpy=None, emit=None, kind="macro", public="reduce")
+def reduce_with(b: Builder, input: object, axis: object, combine_fn: object, keep_dims: bool = False) -> object:
+    """Combines the elements along ``axis`` (None: all, in row-major order) with a jit function of two elements, which
+    must be associative. Given a tuple of tiles, the function takes the elements of the one and then of the other, and
+    gives a tuple.
+
+    Neighbours are combined first, so the function need not be commutative.
+    """
+    tiles = _tiles(b, input)
+    rank = len(tiles[0].type.shape)
+    if axis is None:
+        tiles = tuple(OPS["ravel"].rule(b, t) for t in tiles)
+    k, combine = axis_of(0 if axis is None else axis, len(tiles[0].type.shape)), _combiner(b, combine_fn, tiles)
+    while full_tile(tiles[0]).type.shape[k] > 1:
+        pairs = [halves(b, t, k, 0) for t in tiles]
+        tiles = combine(tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
+    out = tuple(reduce(b, t, "max", k, False) for t in tiles)  # of one element
+    if keep_dims:
+        out = tuple(OPS["expand_dims"].rule(b, t, tuple(range(rank)) if axis is None else k) for t in out)
+    return out if isinstance(input, tuple) else out[0]
+
+
+def _scan(b: Builder, tiles: Tiles, axis: object, combine: Callable[[Tiles, Tiles], Tiles], reverse: bool) -> Tiles:
+    """Blocks of 2**bit elements are scanned; the upper one of two takes in the total of the lower one, and so on with
+    blocks twice as long (Sklansky, *Conditional-sum addition logic*, 1960)."""
+    k = axis_of(axis, len(tiles[0].type.shape))
+    tiles = tuple(flip(b, t, k) for t in tiles) if reverse else tiles
+    totals = tiles
+    for bit in range(log2(full_tile(tiles[0]).type.shape[k])):
+        pairs = [halves(b, t, k, bit) for t in tiles]
+        lower, upper = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
+        ends = [halves(b, t, k, 0) for t in totals]
+        shape = upper[0].type.shape
+        wide = (*shape[:k], shape[k] >> bit, 1 << bit, *shape[k + 1 :])
+        before = [broadcast(b, OPS["expand_dims"].rule(b, e[0], k + 1), wide) for e in ends]
+        upper = combine(tuple(reshape(b, t, *shape) for t in before), upper)
+        totals = combine(tuple(e[0] for e in ends), tuple(e[1] for e in ends)) if shape[k] >> bit > 1 else ()
+        tiles = tuple(joined(b, low, up, k, bit) for low, up in zip(lower, upper, strict=True))
+    return tuple(flip(b, t, k) for t in tiles) if reverse else tiles
+
+
+@op(numpy=None, emit=None, kind="macro")
+def associative_scan(b: Builder, input: object, axis: object, combine_fn: object, reverse: bool = False) -> object:
+    """Running combinations along ``axis``: element i of the result combines elements 0 … i (``reverse``: from the last
+    one on) with a jit function as `reduce` takes it."""
+    tiles = _tiles(b, input)
+    out = _scan(b, tiles, axis, _combiner(b, combine_fn, tiles), reverse)
+    return out if isinstance(input, tuple) else out[0]
+
+
+def _running(b: Builder, name: str, x: Value, axis: object, reverse: bool, dtype: DType | None) -> Value:
+    v = number(b, x)
+    kind = v.type.dtype
+    target = dtype or (kind if kind.is_float or kind.bits >= 32 else uint32 if kind.kind == "u" else int32)
+    rule = OPS[name].rule
+    tile = cast_value(b, v, float32 if target.is_half else target)
+    (out,) = _scan(b, (tile,), axis, lambda x, y: (rule(b, x[0], y[0]),), reverse)
+    return cast_value(b, out, target)
+
+
+@op(numpy=None, emit=None, kind="macro")
+def cumsum(b: Builder, x: Value, axis: int = 0, reverse: bool = False, dtype: DType | None = None) -> Value:
+    """Running sums along ``axis``; element types as in `sum`."""
+    return _running(b, "add", x, axis, reverse, dtype)
+
+
+@op(numpy=None, emit=None, kind="macro")
+def cumprod(b: Builder, x: Value, axis: int = 0, reverse: bool = False, dtype: DType | None = None) -> Value:
+    """Running products along ``axis``; element types as in `sum`."""
+    return _running(b, "mul", x, axis, reverse, dtype)
+
+
+@op(numpy=None, emit=None, kind="macro")
+def sort(b: Builder, x: Value, dim: int | None = None, descending: bool = False) -> Value:
+    """The elements in order along ``dim`` (the last one), NaN at the end: last if ascending, first if descending.
+    (Batcher, *Sorting networks and their applications*, 1968.)"""
+    rule = {name: OPS[name].rule for name in ("gt", "ne", "eq", "or", "and", "xor", "where", "shr", "arange")}
+    k = axis_of(-1 if dim is None else dim, len(number(b, x).type.shape))
+    shape = full_tile(x).type.shape
+    steps = log2(shape[k])
+    place = OPS["expand_dims"].rule(
+        b, rule["arange"](b, 0, max(shape[k] // 2, 1)), tuple(d for d in range(len(shape)) if d != k)
+    )
+    for done in range(steps):
+        down: object = descending
+        if done + 1 < steps:  # blocks of twice the length go up and down in turn
+            bit = rule["and"](b, rule["shr"](b, place, done), 1)
+            down = rule["ne"](b, bit, int(descending))
+        for bit in reversed(range(done + 1)):
+            low, high = halves(b, x, k, bit)
+            swap = rule["gt"](b, low, high)
+            if x.type.dtype.is_float:
+                swap = rule["or"](b, swap, rule["and"](b, rule["ne"](b, low, low), rule["eq"](b, high, high)))
+            swap = rule["xor"](b, swap, down)
+            x = joined(b, rule["where"](b, swap, high, low), rule["where"](b, swap, low, high), k, bit)
+    return x
+
+
+@op(numpy=None, emit=None, kind="macro")
+def topk(b: Builder, x: Value, k: int, dim: int | None = None) -> Value:
+    """The ``k`` (a power of two) greatest elements along ``dim`` (the last one), the greatest first."""
+    axis, count = axis_of(-1 if dim is None else dim, len(number(b, x).type.shape)), constant_int(k, "k")
+    n = x.type.shape[axis]
+    if count < 1 or count & (count - 1) or count > n:
+        raise KernelValueError(f"k is {count}; it must be a power of two up to {n}", argument="k")
+    x = sort(b, x, axis, True)
+    for bit in reversed(range(log2(count), log2(n))):
+        x = halves(b, x, axis, bit)[0]
+    return x
+
+
+@op(numpy=None, emit=None, kind="macro")
+def swizzle2d(b: Builder, i: Operand, j: Operand, size_i: Operand, size_j: Operand, size_g: Operand) -> tuple:
+    """Row-major places (i, j) of a grid of ``size_i`` by ``size_j`` gone through in groups of ``size_g`` rows, each
+    column by column: programs that run together share more of what they load."""
+    do = {name: OPS[name].rule for name in ("add", "sub", "mul", "floordiv", "mod", "minimum")}
+    at = do["add"](b, do["mul"](b, i, size_j), j)
+    whole = do["mul"](b, size_g, size_j)
+    first = do["mul"](b, do["floordiv"](b, at, whole), size_g)
+    rows = do["minimum"](b, do["sub"](b, size_i, first), size_g)
+    rest = do["mod"](b, at, whole)
+    return do["add"](b, first, do["mod"](b, rest, rows)), do["floordiv"](b, rest, rows)
