@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -118,7 +119,11 @@ def compile(  # noqa: A001  (tt.compile)
     constants = kernel.constants(bound)
     args = parse({n: bound[n] for n in kernel.runtime if n not in constants})
     spec = Specialization(tuple(args.items()), tuple(constants.items()))
-    ir = front(kernel.source, spec)
+    ir = front(dataclasses.replace(kernel.source, asserts=False), spec)
+    if len(ir.params) > len(args):
+        raise LaunchError(
+            f"{kernel.source.name} prints, which takes a launch by tinyton; build it without device_print"
+        )
     threads = check_options(options, 1024) or choose_threads(ir)
     low = lower(ir, spec, threads, CUDA, lambda n: f"__launch_bounds__({n})")
     ptx = nvcc.exact_threads(nvcc.to_ptx(low.located, target, [*FLAGS, *build_options()]))

@@ -99,7 +99,9 @@ def prepare(
     threads = check_options(options, LIMITS["threads"]) or choose_threads(ir)
     low = lower(ir, spec, threads, CUDA, lambda n: "")
     cells = as_grid(grid.grid if isinstance(grid, LaunchConfig) else grid, bound, LIMITS)
-    return ir, low, cells, _copies(arguments, dict(described), executor)
+    lend = interpreter.Executor().pointer
+    logs = [lend(v.name, np.zeros(8, np.uint8), v.type.dtype, 0) for v in ir.params[len(arguments) :]]  # without room
+    return ir, low, cells, [*_copies(arguments, dict(described), executor), *logs]
 
 
 def _copies(arguments: dict[str, Any], described: dict[str, Any], executor: Any) -> list[Any]:
