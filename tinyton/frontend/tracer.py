@@ -159,7 +159,7 @@ class Tracer:
         if name in self.scope:
             return plain(self.scope[name], name)
         if hasattr(builtins, name):
-            instead = f"; there is tt.{name}" if name in PUBLIC else "; write tt.device_print('x', x)" * (name == "print")
+            instead = f"; there is tt.{name}" if name in PUBLIC else "; store a value to look at it" * (name == "print")
             raise KernelSyntaxError(f"{name} is Python's own, which a kernel cannot call{instead}")
         raise KernelSyntaxError(f"{name} is not defined: not a parameter, not assigned above, not a global")
 
@@ -194,7 +194,6 @@ def trace(source: Source, types: Mapping[str, Type], constants: Mapping[str, obj
     tracer = Tracer(source, source.scope())
     params = tuple(Value(t, name) for name, t in types.items())
     tracer.builder.asserts = source.asserts
-    tracer.builder.asserts = source.asserts
     tracer.builder.weak.update(v for v in params if v.name in weak)
     tracer.env.update({v.name: v for v in params})
     tracer.env.update({name: plain(value, name) for name, value in constants.items()})
@@ -207,6 +206,5 @@ def trace(source: Source, types: Mapping[str, Type], constants: Mapping[str, obj
     # === before
     # tracer.body(source.tree.body)
     # <<<
-    params = (*params, *tracer.builder.hidden.values())
     params = (*params, *tracer.builder.hidden.values())
     return Kernel(source.name, params, Block((), tuple(tracer.builder.ops)))
