@@ -61,6 +61,17 @@ class Run:
         self.values: dict[Value, Any] = {}
         self.watch: Any = None
         self.checks: Checks | None = None
+        self.scratch: Buffer | None = None
+
+    def shared(self, op: Op) -> int:
+        """The address of the program's shared buffer, which starts poisoned."""
+        if self.scratch is None:
+            dtype = op.result.type.dtype
+            memory = np.full(self.kernel.shared_bytes, 0xFF, np.uint8).view(Memory)
+            memory.written = np.zeros(memory.size, np.uint8)
+            self.scratch = Buffer("the shared buffer", memory, dtype, 0)
+            self.buffers = [*self.buffers, self.scratch]
+        return address(len(self.buffers) - 1)
 
     def block(self, block: Block, args: tuple) -> tuple:
         self.values.update(zip(block.params, args, strict=True))
@@ -95,7 +106,7 @@ class Run:
         first = pointers[on].flat[0]
         region = min(max(int(first) // REGION - 1, 0), len(self.buffers) - 1)
         buffer = self.buffers[region]
-        at = pointers - ((region + 1) * REGION + REGION // 2) + buffer.first
+        at = pointers - address(region) + buffer.first
         wrong = on & ((at < 0) | (at >= buffer.flat.size))
         if wrong.any():
             k = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
@@ -107,7 +118,7 @@ class Run:
                 f"to {size - 1}{lane}; mask the lanes that are beyond the end",
                 op.loc,
             )
-        if self.watch:
+        if self.watch and buffer is not self.scratch:
             self.watch(verb, op, buffer, at, on)
         if self.checks and verb == "atomic":
             self.checks.atomic(op, buffer, at[on])
@@ -152,7 +163,7 @@ def run(
     start: dict[Value, Any] = {}
     for v, a in zip(kernel.params, args, strict=True):
         if isinstance(a, Buffer):
-            start[v] = np.asarray((buffers.index(a) + 1) * REGION + REGION // 2, np.int64)
+            start[v] = np.asarray(address(buffers.index(a)), np.int64)
         else:
             start[v] = np.asarray(a, v.type.dtype.register.numpy)
     with np.errstate(all="ignore"):
@@ -162,6 +173,11 @@ def run(
             state.watch, state.checks = watch, checks
             state.values.update(start)
             state.block(kernel.body, ())
+
+
+def address(k: int) -> int:
+    """Where the k-th buffer starts in the address space."""
+    return (k + 1) * REGION + REGION // 2
 
 
 def programs(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
@@ -236,7 +252,7 @@ class Executor:
         return Buffer(name, handle, dtype, offset)
 
     def borrow(self, span: np.ndarray) -> np.ndarray:
-        return span
+        return span if span.base is not None else span[:0]  # memory of its own: what stands for that of an empty array
 
     def give_back(self, handle: np.ndarray, span: np.ndarray) -> None:
         pass
