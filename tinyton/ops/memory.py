@@ -33,6 +33,17 @@ def _fit(b: Builder, v: Value, shape: tuple[int, ...], what: str) -> Value:
     return broadcast(b, v, shape)
 
 
+def _located(b: Builder, ptr: object, check: object, padding: object, mask: object, other: object = None) -> tuple:
+    """Pointers, mask and fill: what is given, or what a block pointer stands for."""
+    if hasattr(ptr, "addresses"):
+        if mask is not None or other is not None:
+            raise KernelTypeError("a block pointer takes boundary_check and padding_option, not mask and other")
+        return ptr.addresses(b, check, padding)
+    if check not in ((), None) or padding:
+        raise KernelTypeError("boundary_check and padding_option are for block pointers; these pointers take a mask")
+    return as_pointer(ptr), mask, other
+
+
 LOADS = ("", ".ca", ".cg", ".cs", ".cv")  # the caches to use: all; L2; streaming, used once; none
 STORES = ("", ".wb", ".cg", ".cs", ".wt")
 EVICTIONS = ("", "evict_first", "evict_last")
@@ -108,6 +119,8 @@ def load(
     ptr: Value,
     mask: Operand | None = None,
     other: Operand | None = None,
+    boundary_check: tuple[int, ...] = (),
+    padding_option: str = "",
     cache_modifier: str = "",
     eviction_policy: str = "",
     volatile: bool = False,
@@ -117,10 +130,13 @@ def load(
     Where ``mask`` (bool, broadcast to the pointers) is off, memory is not touched and the element is ``other``, by
     default 0 of the element type. An address outside of the array is not checked, except by the interpreter.
 
+    Of a block pointer, ``boundary_check`` names the dimensions along which the block may reach out of the array; there
+    elements are 0, or NaN with ``padding_option="nan"``.
+
     For CUDA, `cache_modifier` ("", ".ca", ".cg", ".cs", ".cv") names the caches that keep the elements, as in PTX;
     `eviction_policy` "evict_first" is ".cs", "evict_last" has no effect. ``volatile=True`` reads memory every time.
     """
-    ptr = as_pointer(ptr)
+    ptr, mask, other = _located(b, ptr, boundary_check, padding_option, mask, other)
     hints = _hints(LOADS, cache_modifier, eviction_policy, volatile)
     dtype, shape = ptr.type.dtype, ptr.type.shape
     operands = [ptr]
@@ -195,6 +211,7 @@ def store(
     ptr: Value,
     value: Operand,
     mask: Operand | None = None,
+    boundary_check: tuple[int, ...] = (),
     cache_modifier: str = "",
     eviction_policy: str = "",
 ) -> None:
@@ -204,7 +221,7 @@ def store(
     is not checked, except by the interpreter. `cache_modifier` ("", ".wb", ".cg", ".cs", ".wt") and `eviction_policy`
     are as in `load`.
     """
-    ptr = as_pointer(ptr)
+    ptr, mask, _ = _located(b, ptr, boundary_check, "", mask)
     hints = _hints(STORES, cache_modifier, eviction_policy)
     dtype = ptr.type.dtype
     v = cast_value(b, value_of(b, value, dtype), dtype)

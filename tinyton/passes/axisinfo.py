@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..dtypes import bool_, int64
+from ..dtypes import DType, bool_, int64
 from ..ir import LOOPS, Block, Kernel, Op, Value
 from ..ops import OPS
 
@@ -32,6 +32,10 @@ class Info:
 
     def constant_along(self, dim: int) -> bool:
         return self.steps[dim] == 0
+
+    def within(self, dtype: DType) -> bool:
+        """True if the bounds show that every element fits ``dtype``; int64 is taken as endless."""
+        return dtype is int64 or (dtype.is_int and dtype.range[0] <= self.low and self.high <= dtype.range[1])
 
     @property
     def uniform(self) -> bool:

@@ -9,15 +9,70 @@ import numpy as np
 from ..dtypes import round_to
 from ..ir import Block, Builder, Kernel, Op, Value, rewrite, uses
 from ..ops import OPS
+from .axisinfo import Info
 
 
 def fold(kernel: Kernel) -> Kernel:
     """Before: ``t1 = const 2; t2 = cast t1 -> f32; t3 = mul x t2; t4 = mul x t2``. After: ``t2 = const 2.0; t3 = mul
     x t2``."""
-    kernel = rewrite(kernel, _visit())
+    kernel = rewrite(_settle(kernel), _visit())
     while (swept := _sweep(kernel)) is not kernel:
         kernel = swept
     return kernel
+
+
+def drop_sure(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
+    """Before: ``m = and (ge i 0) (lt i n)``. After, where ``i`` is known to be no less than 0: ``m = lt i n``."""
+    sure: set[Value] = set()
+    for op in kernel.ops():
+        if op.name in ("lt", "le", "gt", "ge") and all(facts[v].within(v.type.dtype) for v in op.operands):
+            x, y = (facts[v] for v in (op.operands if op.name[0] == "l" else op.operands[::-1]))
+            if x.high < y.low or (x.high == y.low and op.name[1] == "e"):
+                sure.add(op.result)
+        elif op.name in ("and", "expand", "broadcast") and all(v in sure for v in op.operands):
+            sure.add(op.result)
+
+    def visit(op: Op, renamed: dict[Value, Value], b: Builder) -> bool:
+        rest = [v for v in op.operands if v not in sure] if op.name == "and" else op.operands
+        if len(rest) != 1 or op.name != "and":
+            return False
+        renamed[op.result] = rest[0]
+        return True
+
+    return rewrite(kernel, visit)
+
+
+def _settle(kernel: Kernel) -> Kernel:
+    """What goes round a loop unchanged is what it started as, and is not carried."""
+    same: dict[Value, Value] = {}
+
+    def first(v: Value) -> Value:
+        return first(same[v]) if v in same else v
+
+    found = -1
+    while found < len(same):
+        found = len(same)
+        for op in kernel.ops():
+            flag = op.name == "while" or "stops" in op.attrs  # whether there is another round
+            for start, param, end, result in op.carried[flag:]:
+                if first(end) in (param, first(start)):
+                    same[param] = same[result] = start
+
+    def clean(block: Block) -> Block:
+        ops = []
+        for op in block.ops:
+            blocks = tuple(clean(b) for b in op.blocks)
+            kept = [(first(start), first(end), result) for start, _, end, result in op.carried if result not in same]
+            operands, results = tuple(first(v) for v in op.operands), op.results
+            if op.carried:
+                operands = (*operands[: len(op.head)], *(start for start, _, _ in kept))
+                results = tuple(result for _, _, result in kept)
+                params = tuple(p for p in blocks[0].params if p not in same)
+                blocks = (replace(blocks[0], params=params, yields=tuple(end for _, end, _ in kept)),)
+            ops.append(replace(op, operands=operands, results=results, blocks=blocks))
+        return replace(block, ops=tuple(ops), yields=tuple(first(v) for v in block.yields))
+
+    return replace(kernel, body=clean(kernel.body)) if same else kernel
 
 
 def _visit():

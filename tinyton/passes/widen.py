@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..dtypes import DType, bool_, int64
+from ..dtypes import bool_, int64
 from ..ir import LOOPS, Block, Builder, Kernel, Op, Type, Value
 from .axisinfo import Info
 
@@ -18,7 +18,7 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
     of ``offs`` see a cast back. Comparisons compare the wide value, except of unsigned integers: ``u - 5 < n`` counts
     on them to wrap around. An integer that is brought to a wider type on its way is wide from the start."""
     wanted = _offsets(kernel)
-    unsafe = {v for v in wanted if v.type.dtype is not int64 and not _within(v.type.dtype, facts[v])}
+    unsafe = {v for v in wanted if not facts[v].within(v.type.dtype)}
     wide: dict[Value, Value] = {}
     narrow: dict[Value, Value] = {}
 
@@ -77,7 +77,8 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
             if is_long:
                 wide[p], wide[result] = (Value(replace(v.type, dtype=int64), v.name) for v in (p, result))
         starts = [
-            as_wide(b, v) if w else as_narrow(b, v) for v, w in zip(op.operands[len(op.head) :], long, strict=True)
+            as_wide(b, v) if w or (p.type.dtype is int64 and p in wanted and v in wide) else as_narrow(b, v)
+            for v, p, w in zip(op.operands[len(op.head) :], carried, long, strict=True)
         ]
         bounds = [as_narrow(b, v) for v in op.head]
         inner = block(replace(body, yields=()))
@@ -91,11 +92,6 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
         return replace(op, operands=(*bounds, *starts), results=results, blocks=(Block(params, tuple(tail.ops), ends),))
 
     return replace(kernel, body=block(kernel.body))
-
-
-def _within(dtype: DType, info: Info) -> bool:
-    low, high = dtype.range
-    return low <= info.low and info.high <= high
 
 
 def _exact(op: Op) -> bool:
