@@ -52,7 +52,7 @@ class Finding:
         at, said = self.loc, set()
         while at:
             said |= {
-                word for text in re.findall(r"#\s*lint:([\w\s,-]+)", at.text) for word in re.split(r"[\s,]+", text)
+                word for text in re.findall(r"#.*\blint:([\w\s,-]+)", at.text) for word in re.split(r"[\s,]+", text)
             }
             at = at.caller
         return bool(said & {"ok", self.rule})
