@@ -237,7 +237,8 @@ def test_a_function_of_constants_takes_keywords(executor):
         ("tt.store(out, x.shape[0])", "x is a pointer to an array's first element: it has no .shape", "x.shape"),
         ("print(i)", "print is Python's own, which a kernel cannot call; write tt.device_print('x', x)", "print"),
         ("tt.store(out, sum(i))", "sum is Python's own, which a kernel cannot call; there is tt.sum", "sum"),
-        ("tt.store(out, other(i))", "other is a kernel, and a kernel does not call another", "other(i)"),
+        ("tt.store(out, other(out))", "expected a tile or a number, not None", "tt.store(out, other(out))"),
+        ("tt.store(out, other[1](out))", "other is no tuple: a kernel calls it as other(...)", "other[1]"),
     ],
 )
 def test_first_mistakes_are_told_apart(executor, line, words, under):

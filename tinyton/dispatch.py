@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -28,19 +28,20 @@ ROUTES = 4  # argument classes that one kernel keeps a short way for
 class Route:
     """The short way for one tuple of argument classes: Python that reads them, and the variants seen so far."""
 
-    def __init__(self, kernel: Any, classes: tuple[type, ...]):
-        self.classes = classes
+    def __init__(self, kernel: Any, classes: tuple[type, ...], outside: list[tuple[Any, str]]):
+        self.classes, self.outside = classes, outside
         self.entries: dict[tuple, tuple] = {}
         self.reads = [_read(cls, name) for cls, name in zip(classes, kernel.runtime, strict=True)]
         parts = [part for r in self.reads if r for part in r[1]]
         constants = [n for n in kernel.names if n not in kernel.runtime]
-        for value in [*constants, *(_outside(kernel, path) for path in kernel.watched)]:
+        for value in [*constants, *(_outside(f, path) for f, path in outside)]:
             parts += [f"{value}.__class__", value]
         self.key = "".join(f"{part}, " for part in parts) + "num_warps, num_threads, _tt_environ.get(_tt_backend)"
         text = (
             f"def key({', '.join(kernel.names)}{', ' * bool(kernel.names)}num_warps, num_threads): return ({self.key})"
         )
-        self.key_of = _define(text, _scope(kernel))["key"]
+        self.scope = _scope(f for f, _ in outside)
+        self.key_of = _define(text, dict(self.scope))["key"]
 
     def learn(self, values: tuple, options: tuple, compiled: Any) -> None:
         """Adds a variant. Clusters and stages are left to the long way, which has to look at them."""
@@ -78,7 +79,7 @@ def entrance(kernel: Any, routes: list[Route], executor: Any = None) -> Callable
     defaults = {p.name: p.default for p in kernel.source.params if p.default is not p.empty}
     bind = "".join(f"{n}=_tt_default_{n}, " if n in constants else f"{n}=_tt_missing, " for n in kernel.names)
     options = ", ".join(OPTIONS)
-    scope = _scope(kernel) | {f"_tt_default_{n}": defaults.get(n, MISSING) for n in constants}
+    scope = _scope([]) | {f"_tt_default_{n}": defaults.get(n, MISSING) for n in constants}
     scope |= {
         "_tt_missing": MISSING,
         "_tt_long": kernel.launch,
@@ -91,7 +92,7 @@ def entrance(kernel: Any, routes: list[Route], executor: Any = None) -> Callable
         scope |= {"_tt_thread": threading.get_ident, "_tt_executor": executor}
         scope |= {"_tt_limits": executor.limits, "_tt_most": executor.limits["x"], "_tt_failure": executor.cu.Error}
     for k, route in enumerate(routes):
-        scope[f"_tt_entries{k}"] = route.entries
+        scope |= route.scope | {f"_tt_entries{k}": route.entries}
         scope |= {f"_tt_class{k}_{i}": cls for i, cls in enumerate(route.classes)}
         text += _short_way(kernel, route, k, constants, scope)
     text += f"    _tt_long(_tt_grid, ({''.join(f'{n}, ' for n in kernel.names)}*_tt_extra), _tt_named, ({options}))\n"
@@ -133,7 +134,7 @@ def _short_way(kernel: Any, route: Route, k: int, constants: list[str], scope: d
                 _tt_where = _tt_grid[0], 1, 1
             else:
                 _tt_where = _tt_as_grid(_tt_grid, callable(_tt_grid) and {{{meta}}}, _tt_limits)
-        except (KeyError, TypeError, AttributeError, _tt_LaunchError):
+        except (KeyError, TypeError, AttributeError, ValueError, _tt_LaunchError):
             pass
         else:
             if not ({" or ".join(doubts)}) and 0 < _tt_where[0] <= _tt_most and 0 not in _tt_where:
@@ -148,18 +149,23 @@ def refused(name: str, error: Exception) -> LaunchError:
     return LaunchError(f"the CUDA driver refused to launch {name}: {error}")
 
 
-def _outside(kernel: Any, path: str) -> str:
-    """Python that reads a name of the kernel's module or closure as it is now."""
+def _outside(reader: Any, path: str) -> str:
+    """Python that reads a name of a kernel's module or closure as it is now."""
     root, *rest = path.split(".")
-    closed = root in kernel.source.function.__code__.co_freevars
-    return ".".join([f"_tt_cells[{root!r}].cell_contents" if closed else f"_tt_module[{root!r}]", *rest])
+    if root in reader.source.function.__code__.co_freevars:
+        return ".".join([f"_tt_cells{id(reader)}[{root!r}].cell_contents", *rest])
+    return ".".join([f"_tt_module{id(reader)}[{root!r}]", *rest])
 
 
-def _scope(kernel: Any) -> dict[str, Any]:
-    function = kernel.source.function
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    outside = {"_tt_module": function.__globals__, "_tt_cells": cells}
-    return outside | {"_tt_environ": ENVIRON, "_tt_backend": BACKEND}
+def _scope(readers: Iterable[Any]) -> dict[str, Any]:
+    scope: dict[str, Any] = {"_tt_environ": ENVIRON, "_tt_backend": BACKEND}
+    for reader in readers:
+        function = reader.source.function
+        scope[f"_tt_module{id(reader)}"] = function.__globals__
+        scope[f"_tt_cells{id(reader)}"] = dict(
+            zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        )
+    return scope
 
 
 def _define(text: str, scope: dict[str, Any]) -> dict[str, Any]:

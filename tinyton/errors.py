@@ -18,10 +18,13 @@ class Loc:
     text: str
     caller: Loc | None = None
 
+    @property
+    def kind(self) -> str:
+        return "kernel" if self.caller is None else "function"
+
     def shown(self) -> str:
         """Place and caret, then the calls that led there."""
-        kind = "kernel" if self.caller is None else "function"
-        text = f"{kind} {self.kernel}, line {self.line}:\n{self.caret()}"
+        text = f"{self.kind} {self.kernel}, line {self.line}:\n{self.caret()}"
         return text if self.caller is None else f"{text}\ncalled from {self.caller.shown()}"
 
     def caret(self) -> str:

@@ -20,6 +20,7 @@ from .errors import KernelTypeError, LaunchError, TinytonError
 from .frontend import Source, capture
 from .frontend.tracer import plain
 from .launch import LaunchConfig, as_grid, check_options
+from .ops.typing import flatten
 
 # >>> stage 7
 from .passes.lint import lint, warn
@@ -149,12 +150,14 @@ class JITFunction:
         classes = tuple(bound[n].__class__ for n in self.runtime)
         if not usable(classes, compiled.executor):
             return
-        constants = [bound[n] for n in self.source.constexprs] + [v for _, v in self._read_outside(self.watched)]
-        if any(exact(v) != (type(v), v) for v in constants):
+        constants = [bound[n] for n in self.source.constexprs]
+        outside = self.outside(constants)
+        if any(exact(v) != (type(v), v) for v in (*constants, *(v for _, _, v in outside))):
             return
-        route = next((r for r in self._routes if r.classes == classes), None)
+        reads = [(f, path) for f, path, _ in outside]
+        route = next((r for r in self._routes if (r.classes, r.outside) == (classes, reads)), None)
         if route is None:
-            route = Route(self, classes)
+            route = Route(self, classes, reads)
             self._routes = [route, *self._routes][:ROUTES]
             self._enter = entrance(self, self._routes, compiled.executor)
         route.learn(tuple(bound[n] for n in self.names), options, compiled)
@@ -230,12 +233,12 @@ class JITFunction:
         meta = self.constants(bound)
         described = {n: self.describe(n, bound[n], executor) for n in self.runtime if n not in meta}
         args = {n: a for n, (a, _) in described.items()}
-        outside = self._read_outside(self.watched)
+        outside = self.outside(meta.values())
         base = (
             executor.key(),
             tuple((a.kind, a.dtype, a.divisible and a.kind == "pointer") for a in args.values()),
             tuple((n, exact(self._hashable(f"constexpr {n}", v))) for n, v in meta.items()),
-            tuple((n, exact(self._hashable(n, v))) for n, v in outside),
+            tuple((f, n, exact(self._hashable(n, v))) for f, n, v in outside),
             asked,
         )
         used = self._used.get(base)
@@ -272,19 +275,26 @@ class JITFunction:
         self._used[base] = used
         return compiled
 
-    def _read_outside(self, paths: Iterable[str]) -> list[tuple[str, object]]:
-        """The values that these names of the kernel's module or closure have now."""
-        if not paths:
-            return []
-        scope, found = self.source.scope(), []
-        for path in paths:
-            root, *rest = path.split(".")
-            value = scope.get(root)
-            for word in rest:
-                value = getattr(value, word, None)
-            if root in scope:
-                found.append((path, plain(value, path)))
+    def outside(self, passed: Iterable[object] = ()) -> list[tuple[JITFunction, str, object]]:
+        """What is read from modules and closures now, by the kernel, by the functions under `@jit` that it finds there
+        or is ``passed``, and by those that they find: who reads it, under which name, and the value."""
+        readers, found = [self, *_functions(passed)], []
+        for f in readers:
+            scope = f.source.scope() if f.watched else {}
+            for path in f.watched:
+                root, *rest = path.split(".")
+                value = scope.get(root)
+                for word in rest:
+                    value = getattr(value, word, None)
+                if root in scope:
+                    found.append((f, path, plain(value, path)))
+            near = [*(v for g, _, v in found if g is f), *(p.default for p in f.source.params)]
+            readers += [g for g in _functions(near) if g not in readers]
         return found
+
+
+def _functions(values: Iterable[object]) -> list[JITFunction]:
+    return [x for v in values for x in flatten(v)[0] if isinstance(x, JITFunction)]
 
 
 def build_checked(kernel: Any, spec: Specialization, threads: int, executor: Any) -> Lowered:

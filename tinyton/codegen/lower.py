@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..errors import Loc
 from ..frontend import Source, trace
 from ..ir import Kernel, Op, Value, verify
 from ..ops import OPS
 from ..passes.axisinfo import Info, analyse
-from ..passes.fold import drop_sure, fold
+from ..passes.fold import fold
 from ..passes.plan import Plan, access_widths, make_plan
 from ..passes.widen import widen
 from ..specialize import Specialization
@@ -26,7 +27,7 @@ class Lowered:
     symbol: str
     ir: Kernel
     plan: Plan
-    lines: list[tuple[str, int]]
+    lines: list[tuple[str, Loc | None]]
     threads: int
     shared_bytes: int
     private_bytes: int
@@ -44,7 +45,7 @@ class Lowered:
         out = []
         for text, at in self.lines:
             if at and text.strip():
-                out.append(f'#line {at} "kernel {ascii(self.name)[1:-1]}"')
+                out.append(f'#line {at.line} "{at.kind} {ascii(at.kernel)[1:-1]}"')
             out.append(text)
         return "\n".join(out)
 
@@ -62,7 +63,7 @@ def front(source: Source, spec: Specialization) -> Kernel:
     kernel = verify(trace(source, spec.types(), dict(spec.constants), spec.weak()), known)
     kernel = verify(fold(kernel), known)
     kernel = verify(widen(kernel, analyse(kernel, {})), known)
-    return verify(fold(drop_sure(kernel, analyse(kernel, {}))), known)
+    return verify(fold(kernel), known)
 
 
 def divisors_that_matter(kernel: Kernel, spec: Specialization, threads: int) -> frozenset[str]:

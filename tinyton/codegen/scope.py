@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..errors import Loc
 from ..ir import Op, Value
 from ..layout import Frame, Layout, Run, log2, whole
 from ..ops import OPS
@@ -35,8 +36,8 @@ class Scope:
         self.loops = [r for k, r in enumerate(self.runs) if k or step < 1 << r.bits]  # one round is no loop
         self.loops = [] if last else self.loops
         self.memo: dict[tuple[Value, Frame], str] = {}
-        self.before: list[tuple[str, int]] = []
-        self.after: list[tuple[str, int]] = []
+        self.before: list[tuple[str, Loc | None]] = []
+        self.after: list[tuple[str, Loc | None]] = []
         self.declared: set[str] = set()  # the variables of the loop's body
         self.family: dict[int, Scope] = {offset: self}
         self.coordinates = [self._coordinate(d) for d in range(len(layout.shape))]
@@ -107,7 +108,7 @@ class Scope:
 
     def line(self, text: str) -> None:
         op = self.e.op
-        self.after.append((text, op.loc.line if op and op.loc else 0))
+        self.after.append((text, op.loc if op else None))
 
     def define(self, v: Value, text: str) -> None:
         """The value of a member of the loop at this place: kept in its array, in a variable, or in place."""
@@ -117,7 +118,7 @@ class Scope:
         else:
             self.memo[v, self.identity()] = self._local(v, self.identity(), text, self.after)
 
-    def _local(self, v: Value, frame: Frame, text: str, lines: list[tuple[str, int]]) -> str:
+    def _local(self, v: Value, frame: Frame, text: str, lines: list[tuple[str, Loc | None]]) -> str:
         if not v.name and self.e.count.get(v, 0) < 2:
             return text
         name = (
@@ -128,7 +129,7 @@ class Scope:
         self.declared.add(name)
         op = self.e.made[v]
         const = "" if v.type.pointer else "const "
-        lines.append((f"{const}{self.e.ctype(v)} {name} = {text};", op.loc.line if op.loc else 0))
+        lines.append((f"{const}{self.e.ctype(v)} {name} = {text};", op.loc))
         return name
 
     def identity(self) -> Frame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..dtypes import DType, bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64
+from ..errors import Loc
 from ..ir import Block, Kernel, Op, Value, uses
 from ..ops import OPS
 from .dialect import COMMON, CUDA, NEEDS, OPENCL, Dialect
@@ -36,12 +37,12 @@ FRESH_SHARED = 8 * 1024  # as much may be taken without reuse: little enough not
 
 
 class Writer:
-    """The text of one kernel on ``threads`` threads. ``lines`` holds (text, Python line or 0). An emitter, which knows
-    how elements are spread over threads, extends it with `block` and `close`."""
+    """The text of one kernel on ``threads`` threads. ``lines`` holds (text, place in Python or None). An emitter, which
+    knows how elements are spread over threads, extends it with `block` and `close`."""
 
     def __init__(self, kernel: Kernel, threads: int, dialect: Dialect):
         self.kernel, self.threads, self.dialect = kernel, threads, dialect
-        self.lines: list[tuple[str, int]] = []
+        self.lines: list[tuple[str, Loc | None]] = []
         self.depth = 1
         self.made = {v: op for op in kernel.ops() for v in op.results}
         self.count = uses(kernel)
@@ -51,7 +52,7 @@ class Writer:
         self.helpers: dict[str, str] = {}
         self.shared_bytes = 0
         self.private_bytes = 0
-        self.said: int = 0
+        self.said: tuple[str, int] | None = None
         self.op: Op | None = None
         self.symbol = ""
 
@@ -160,14 +161,14 @@ class Writer:
     # -- lines -----------------------------------------------------------------------------------------------------
 
     def line(self, text: str) -> None:
-        at = self.op.loc.line if self.op and self.op.loc else 0
+        at = self.op.loc if self.op else None
         self.lines.append(("    " * self.depth + text if text else "", at))
 
     def comment(self, ops: list[Op]) -> None:
         """The Python lines that the C below comes from."""
         for loc in dict.fromkeys(op.loc for op in ops if op.loc):
-            if loc.line != self.said:
-                self.said = loc.line
+            if (loc.kernel, loc.line) != self.said:
+                self.said = loc.kernel, loc.line
                 text = loc.text.strip().encode("ascii", "backslashreplace").decode()
                 text = text.replace("\\", "/").replace("??/", "? ? /")  # neither may end a line
                 self.line(f"// {text}")
@@ -212,7 +213,7 @@ class Writer:
 
     # -- the kernel ------------------------------------------------------------------------------------------------
 
-    def kernel_text(self, attribute: str) -> list[tuple[str, int]]:
+    def kernel_text(self, attribute: str) -> list[tuple[str, Loc | None]]:
         """The whole source."""
         suffix = "" if self.kernel.name.endswith("_kernel") else "_kernel"  # no function of the C library ends so
         name = self.symbol = self.fresh(self.kernel.name + suffix)
@@ -241,7 +242,7 @@ class Writer:
             top.append("#pragma OPENCL FP_CONTRACT OFF")
         for helper in self.helpers.values():
             top += ["", *helper.split("\n")] if "typedef" not in helper else helper.split("\n")
-        return [(text, 0) for text in [*top, "", *head, *prologue]] + body + [("}", 0), ("", 0)]
+        return [(text, None) for text in [*top, "", *head, *prologue]] + body + [("}", None), ("", None)]
 
 
 def parenthesised(text: str) -> str:

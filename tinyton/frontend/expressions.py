@@ -16,6 +16,7 @@ from ..ir import Type, Value
 from ..language import LanguageFunction
 from ..ops import OPS, PUBLIC
 from ..ops.typing import Struct, describe, flatten, number
+from .source import Source
 from .tracer import Tracer, plain, visits
 
 BINARY = {
@@ -81,10 +82,10 @@ def attribute(t: Tracer, node: ast.Attribute) -> object:
             )
         if node.attr == "shape":
             return owner.type.shape
-        if node.attr == "T" and "trans" in OPS:
-            return OPS["trans"].rule(t.builder, owner)
+        if node.attr == "T" and "trans" in PUBLIC:
+            return PUBLIC["trans"].rule(t.builder, owner)
         if node.attr in PUBLIC or node.attr == "to":
-            return Method(OPS["cast" if node.attr == "to" else node.attr].rule, owner)
+            return Method(OPS["cast"].rule if node.attr == "to" else PUBLIC[node.attr].rule, owner)
         raise KernelTypeError(f"a tile has .dtype, .shape and the functions of tt as methods, no .{node.attr}")
     if not hasattr(owner, node.attr):
         if isinstance(owner, ModuleType) and node.attr in LATER:
@@ -204,6 +205,10 @@ def call(t: Tracer, node: ast.Call) -> object:
         if function.entry.host and not values:
             return python(lambda: function.entry.host(*args, **kwargs))
         return apply(t, node, f"tt.{function.__name__}", function.entry.rule, args, kwargs)
+    # >>> stage 7
+    if isinstance(getattr(function, "source", None), Source):
+        return t.builder.call(function, *args, **kwargs)
+    # <<<
     label = ast.unparse(node.func)
     if isinstance(function, DType):
         raise KernelTypeError(f"a type is not called; write x.to(tt.{function})")
@@ -226,9 +231,11 @@ def call(t: Tracer, node: ast.Call) -> object:
                 + ("; write .to(...)" if function in (int, float, bool) else "")
             )
         return python(lambda: function(*args, **kwargs))
-    is_kernel = hasattr(function, "watched")
-    what = "a kernel, and a kernel does not call another" if is_kernel else "a plain Python function"
-    raise KernelTypeError(f"{label} is {what}; a kernel calls the functions of tt only")
+    if inspect.isfunction(function):
+        raise KernelTypeError(f"{label} is a plain Python function; put @tt.jit on it, so that a kernel can call it")
+    raise KernelTypeError(
+        f"{label} is {describe(function)}; a kernel calls the functions of tt, and those under @tt.jit"
+    )
 
 
 def apply(t: Tracer, node: ast.Call, label: str, rule, args: list, kwargs: dict) -> object:

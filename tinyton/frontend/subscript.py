@@ -8,12 +8,16 @@ from ..errors import KernelTypeError
 from ..ir import Value
 from ..ops import OPS
 from .expressions import python
+from .source import Source
 from .tracer import Tracer, visits
 
 
 @visits(ast.Subscript)
 def subscript(t: Tracer, node: ast.Subscript) -> object:
     owner = t.visit(node.value)
+    if isinstance(getattr(owner, "source", None), Source):
+        name = ast.unparse(node.value)
+        raise KernelTypeError(f"{name} is no tuple: a kernel calls it as {name}(...), without a grid")
     if not isinstance(owner, Value):
         index = t.visit(node.slice)
         if isinstance(index, Value):

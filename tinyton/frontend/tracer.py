@@ -7,6 +7,7 @@ import builtins
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,10 @@ from ..errors import KernelSyntaxError, KernelTypeError, Loc, TinytonError
 from ..ir import Block, Builder, Kernel, Op, Type, Value
 from ..ops import PUBLIC
 
+# >>> stage 7
+from .calls import inline
+
+# <<<
 # >>> stage 5
 from .flow import RETURN, UNSET, rewrite
 
@@ -80,12 +85,19 @@ class Missing:
 class Tracer:
     """Runs a kernel's body once over types: names are bound to IR values or to compile-time Python objects."""
 
-    def __init__(self, source: Source, scope: Mapping[str, object]):
-        self.source, self.scope = source, scope
+    def __init__(self) -> None:
         self.builder = Builder()
-        self.env: dict[str, object] = {}
-        self.bound_at: dict[str, int] = {}
         self.caller: Loc | None = None
+        # >>> stage 7
+        self.calls: list[Any] = []
+        self.builder.call = partial(inline, self)
+        # <<<
+
+    def enter(self, source: Source, env: Mapping[str, object]) -> None:
+        """Goes on in the scope of ``source``, with these parameters."""
+        self.source, self.scope = source, source.scope()
+        self.env = {name: plain(value, name) for name, value in env.items()}
+        self.bound_at = dict.fromkeys(env, self.loc(source.tree).line)
 
     def visit(self, node: ast.AST) -> object:
         """The value of an expression, or the effect of a statement, with errors placed at the node."""
@@ -134,7 +146,10 @@ class Tracer:
         """Traces the body of the source, and gives what it returns."""
         self.env |= {RETURN: False, "?value": UNSET}
         self.body(rewrite(self.source.tree))
-        return self.env["?value"]
+        value = self.env["?value"]
+        if isinstance(value, Missing):
+            raise KernelTypeError(value.message)
+        return None if value is UNSET else value
 
     # <<<
     def body(self, statements: list[ast.stmt]) -> None:
@@ -159,7 +174,8 @@ class Tracer:
         if name in self.scope:
             return plain(self.scope[name], name)
         if hasattr(builtins, name):
-            instead = f"; there is tt.{name}" if name in PUBLIC else "; store a value to look at it" * (name == "print")
+            printing = "; write tt.device_print('x', x)" * (name == "print")
+            instead = f"; there is tt.{name}" if name in PUBLIC else printing
             raise KernelSyntaxError(f"{name} is Python's own, which a kernel cannot call{instead}")
         raise KernelSyntaxError(f"{name} is not defined: not a parameter, not assigned above, not a global")
 
@@ -191,13 +207,11 @@ def plain(value: object, name: str) -> object:
 
 def trace(source: Source, types: Mapping[str, Type], constants: Mapping[str, object], weak: frozenset[str]) -> Kernel:
     """The IR of a kernel for these argument types and constexpr values. ``weak`` names the float arguments."""
-    tracer = Tracer(source, source.scope())
+    tracer = Tracer()
     params = tuple(Value(t, name) for name, t in types.items())
     tracer.builder.asserts = source.asserts
     tracer.builder.weak.update(v for v in params if v.name in weak)
-    tracer.env.update({v.name: v for v in params})
-    tracer.env.update({name: plain(value, name) for name, value in constants.items()})
-    tracer.bound_at.update(dict.fromkeys(tracer.env, source.loc(source.tree).line))
+    tracer.enter(source, {v.name: v for v in params} | dict(constants))
     # >>> stage 5
     try:
         tracer.function()

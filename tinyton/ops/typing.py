@@ -62,6 +62,8 @@ def describe(x: object) -> str:
         return str(x.type)
     if isinstance(x, Struct) or (isinstance(x, tuple) and any(isinstance(v, Value) for v in flatten(x)[0])):
         return f"a {type(x).__name__} of {', '.join(map(describe, flatten(x)[0]))}"
+    if x is None:
+        return "None"
     return f"{type(x).__name__} {x!r}" if not callable(x) else f"function {getattr(x, '__name__', x)}"
 
 

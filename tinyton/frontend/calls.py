@@ -1,0 +1,48 @@
+"""Calls of functions under `@jit`: they are traced in place, in a scope of their own, with what the caller passes:
+run-time values as they are, numbers still without a type, tuples, dtypes, functions."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from ..errors import KernelSyntaxError, KernelTypeError
+from ..ir import Value
+from ..ops.typing import describe, flatten
+
+if TYPE_CHECKING:
+    from .tracer import Tracer
+
+
+def inline(t: Tracer, function: Any, *args: object, **kwargs: object) -> object:
+    """What ``function``, which is under `@jit` or of the language, returns: a value, a tuple, or None."""
+    if hasattr(function, "entry"):
+        return function.entry.rule(t.builder, *args, **kwargs)
+    source = function.source
+    chain = [f.source.name for f in t.calls]
+    if function in t.calls or (not t.calls and source is t.source):
+        raise KernelSyntaxError(
+            f"{source.name} calls itself ({' -> '.join([*chain, source.name])}), but a call is taken in where it "
+            f"stands; write a loop"
+        )
+    try:
+        bound = inspect.Signature(source.params).bind(*args, **kwargs)
+    except TypeError as error:
+        names = ", ".join(p.name for p in source.params)
+        raise KernelTypeError(f"{source.name}: {error}; it takes ({names})") from None
+    bound.apply_defaults()
+    for name in source.constexprs:
+        if any(isinstance(x, Value) for x in flatten(bound.arguments[name])[0]):
+            raise KernelTypeError(
+                f"the parameter {name} of {source.name} is a tt.constexpr: it takes a compile-time value, not "
+                f"{describe(bound.arguments[name])}"
+            )
+    outer = t.source, t.scope, t.env, t.bound_at, t.caller
+    t.calls.append(function)
+    t.caller = t.builder.loc
+    t.enter(source, bound.arguments)
+    try:
+        return t.function()
+    finally:
+        t.calls.pop()
+        t.source, t.scope, t.env, t.bound_at, t.caller = outer
