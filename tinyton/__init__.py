@@ -25,6 +25,7 @@ from .env import env
 from .errors import (
     BackendError,
     CacheWarning,
+    HintError,
     KernelSyntaxError,
     KernelTypeError,
     KernelValueError,

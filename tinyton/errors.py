@@ -94,6 +94,10 @@ class UninitialisedError(TinytonError):
     """The interpreter saw a read of memory that nothing has written."""
 
 
+class HintError(TinytonError):
+    """The interpreter saw an element that breaks what ``tt.multiple_of``, ``tt.assume`` or the like has promised."""
+
+
 class DeviceAssertError(TinytonError):
     """A ``tt.device_assert`` of a kernel has failed: its message, the program, the line and the element are named."""
 

@@ -30,6 +30,7 @@ class Type:
     dtype: DType
     shape: tuple[int, ...] = ()
     pointer: bool = False
+    shared: bool = False  # a pointer to the memory of a program, not to an array
 
     def __str__(self) -> str:
         return ("*" if self.pointer else "") + self.dtype.short + (str(list(self.shape)) if self.shape else "")
@@ -96,6 +97,12 @@ class Kernel:
     def __str__(self) -> str:
         return "\n".join(_print(self))
 
+    @property
+    def shared_bytes(self) -> int:
+        """How large the buffer is that the threads of a program share, in the greatest size that an access asks for."""
+        ops = (op for op in self.ops() if op.name == "shared")
+        return max((op.attrs["size"] * op.result.type.dtype.itemsize for op in ops), default=0)  # type: ignore[operator]
+
     def ops(self) -> Iterator[Op]:
         """Every op, in program order, those of nested blocks after the op that holds them."""
         return walk(self.body)
@@ -114,6 +121,7 @@ class Builder:
     def __init__(self) -> None:
         self.ops: list[Op] = []
         self.loc: Loc | None = None
+        self.shared: tuple[DType, Loc | None] | None = None  # what is in the shared buffer, and the line that says so
         self.notes: list[str] = []  # what the kernel prints while it is compiled
         self.call: Callable = lambda fn, *args: fn(*args)  # how a rule calls a function that is under @jit
         self.weak: set[Value] = set()  # float arguments: they take their partner's type, as Python numbers do

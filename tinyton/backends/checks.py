@@ -146,8 +146,8 @@ class Checks:
         if buffer.written is not None and (never := buffer.written[at] != buffer.full).any():
             k = buffer.element(at[int(np.argmax(never))])
             raise UninitialisedError(
-                f"program {self.program} reads element {k} of {buffer.name}, which nothing has written: memory of "
-                f"tt.empty holds anything. Store to it first, or make it with tt.zeros",
+                f"program {self.program} reads element {k} of {buffer.name}, which nothing has written: "
+                f"new memory holds anything. Store to it first, or make the array with tt.zeros",
                 op.loc,
             )
 

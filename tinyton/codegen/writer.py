@@ -50,7 +50,8 @@ class Writer:
         self.taken: set[str] = set()
         self.text: dict[Value, str] = {}  # scalars: the C that reads them
         self.helpers: dict[str, str] = {}
-        self.shared_bytes = 0
+        self.reserved = kernel.shared_bytes
+        self.shared_bytes = self.reserved  # of which the first are the kernel's own buffer
         self.private_bytes = 0
         self.said: tuple[str, int] | None = None
         self.op: Op | None = None
@@ -86,7 +87,7 @@ class Writer:
 
     def ctype(self, v: Value) -> str:
         if v.type.pointer:
-            return f"{self.dialect.memory}{self.dialect.stored(v.type.dtype)}*"
+            return f"{self.local if v.type.shared else self.dialect.memory}{self.dialect.stored(v.type.dtype)}*"
         return self.c(v.type.dtype)
 
     def unsigned(self, dtype: DType) -> str:
@@ -148,11 +149,15 @@ class Writer:
         and when there is much already, the start of it all, behind a barrier."""
         size, first = elements * max(1, dtype.register.itemsize), -(-self.shared_bytes // 16) * 16
         if self.depth > 1 or first + size > FRESH_SHARED:
-            first = 0
+            first = -(-self.reserved // 16) * 16
             self.barrier()  # the last readers may still be at it, in the last round of a loop too
         self.shared_bytes = max(self.shared_bytes, first + size)
-        space = {"cuda": "", "opencl": "__local "}[self.dialect.name]
-        return f"(({space}{self.c(dtype)}*){f'(shared_memory + {first})' if first else 'shared_memory'})"
+        return f"(({self.local}{self.c(dtype)}*){f'(shared_memory + {first})' if first else 'shared_memory'})"
+
+    @property
+    def local(self) -> str:
+        """Before a pointer to shared memory."""
+        return {"cuda": "", "opencl": "__local "}[self.dialect.name]
 
     def barrier(self) -> None:
         if self.threads > 1:

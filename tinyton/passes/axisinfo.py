@@ -11,6 +11,7 @@ from ..dtypes import DType, bool_, int64
 from ..ir import LOOPS, Block, Kernel, Op, Value
 from ..ops import OPS
 
+HINTS = ("multiple_of", "max_contiguous", "max_constancy")
 BIG = 1 << 20  # "divisible by anything that matters"
 
 
@@ -29,6 +30,7 @@ class Info:
     divisor: int = 1
     low: float = float("-inf")
     high: float = float("inf")
+    heads: tuple[int, ...] = ()  # along each dimension, a power of two that divides the first element of a run
 
     def constant_along(self, dim: int) -> bool:
         return self.steps[dim] == 0
@@ -145,6 +147,8 @@ def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
         return Info((1,), power(start), start, start + t.shape[0] - 1)
     if op.name in ("program_id", "num_programs"):
         return Info((), 1, 0, (1 << 31) - 1)
+    if op.name in HINTS:
+        return _promised(op, xs[0])
     if op.name == "expand":
         k: int = op.attrs["axis"]  # type: ignore[assignment]
         return Info((*xs[0].steps[:k], 0, *xs[0].steps[k:]), xs[0].divisor, xs[0].low, xs[0].high)
@@ -168,6 +172,24 @@ def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
     steps = tuple(0 if regular and xs and all(x.steps[d] == 0 for x in xs) else None for d in range(rank))
     low, high = t.dtype.range if t.dtype.is_int and not t.pointer else (float("-inf"), float("inf"))
     return Info(steps, 1, low, high)
+
+
+def _promised(op: Op, x: Info) -> Info:
+    """Facts about a value by what the user says of it. Groups that are smaller than the tile say nothing."""
+    values: tuple[int, ...] = op.attrs["values"]  # type: ignore[assignment]
+    t = op.result.type
+    if op.name == "multiple_of":
+        heads = tuple(power(n // t.dtype.itemsize if t.pointer else n) for n in values)
+        regular = None not in x.steps
+        return replace(x, heads=heads, divisor=max(x.divisor, *heads) if regular else x.divisor)
+    steps, divisor = list(x.steps), x.divisor
+    for d, n in enumerate(t.shape):
+        if values[d] >= n > 1 and steps[d] is None:
+            steps[d] = 1 if op.name == "max_contiguous" else 0
+            if x.heads and steps[d]:
+                others = [power(s) for e, s in enumerate(steps) if e != d and s is not None]
+                divisor = max(divisor, min([x.heads[d], *others]))
+    return replace(x, steps=tuple(steps), divisor=divisor)
 
 
 def _sum(x: Info, y: Info, sign: int) -> Info:

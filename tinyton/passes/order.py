@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..ir import LOOPS, Block, Kernel, Op, Value
 from ..layout import Layout
 from ..ops import OPS
+from .axisinfo import HINTS
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class Access:
     """One access: through which pointer argument (None: unknown), and at which place: who accesses which element."""
 
     store: bool
-    root: Value | None
+    root: Value | str | None
     place: tuple
 
     def disturbs(self, other: Access) -> bool:
@@ -31,11 +32,13 @@ def fences(kernel: Kernel, layouts: dict[Op, Layout]) -> set[Op]:
     ops = tuple(kernel.ops())
     made = {v: op for op in ops for v in op.results}
 
-    def trace(ptr: Value) -> tuple[Value | None, tuple]:
+    def trace(ptr: Value) -> tuple[Value | str | None, tuple]:
         op = made.get(ptr)
         if op is None:
             return (ptr, ()) if ptr in kernel.params else (None, (ptr,))
-        if op.name in ("addptr", "broadcast", "expand"):
+        if op.name == "shared":
+            return "shared", ()
+        if op.name in ("addptr", "broadcast", "expand", *HINTS):
             root, steps = trace(op.operands[0])
             return root, (*steps, *op.operands[1:], op.result.type.shape)
         return None, (ptr,)
@@ -61,6 +64,8 @@ def fences(kernel: Kernel, layouts: dict[Op, Layout]) -> set[Op]:
             if op.name in LOOPS:
                 inner = walk(op.blocks[0], before)
                 before |= walk(op.blocks[0], before | inner)  # a round follows a round, or there is none
+            elif op.name == "debug_barrier":
+                before = frozenset()
             elif op.blocks:
                 before = frozenset().union(*(walk(b, before) for b in op.blocks))
             elif OPS[op.name].memory:

@@ -93,7 +93,7 @@ class _Chooser:
         key = [(info.steps[d] is None or shape[d] == 1, abs(info.steps[d] or 0) or BIG_STEP, -d) for d in range(rank)]
         order = tuple(sorted(range(rank), key=lambda d: key[d]))
         width = 1
-        if info.steps[order[0]] == 1:
+        if info.steps[order[0]] == 1 and not ptr.type.shared:
             itemsize = ptr.type.dtype.itemsize
             width = min(self.vector_bytes // itemsize or 1, shape[order[0]], max(1, prod(shape) // self.threads))
             while width > 1 and info.alignment(order[0], width) % width:
@@ -145,8 +145,8 @@ class _Chooser:
             elif op.name == "reduce":
                 if self.stored(op.result):
                     slices.extend((root, op) for root, _ in self.roots(op.operands[0], identity(op.operands[0])))
-            else:
-                out = op.results[0] if op.results else op.operands[1]
+            elif op.results or op.operands:
+                out = (op.results or op.operands[1:] or op.operands)[0]
                 for v in op.operands:
                     if v.type.shape == out.type.shape and not self.is_view(v):
                         self.join(out, v)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from ..dtypes import bool_, int64
 from ..ir import LOOPS, Block, Builder, Kernel, Op, Type, Value
-from .axisinfo import Info
+from .axisinfo import HINTS, Info
 
-EXACT = {"add", "sub", "mul", "neg", "expand", "broadcast"}
+EXACT = {"add", "sub", "mul", "neg", "expand", "broadcast", *HINTS}
 COMPARE = {"lt", "le", "gt", "ge", "eq", "ne"}
 
 

@@ -1,0 +1,93 @@
+"""What the user promises about values. A promise changes no result; it widens accesses or helps the C compiler, and
+the interpreter says which element breaks it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dtypes import bool_
+from ..errors import HintError, KernelTypeError, KernelValueError
+from ..ir import Builder, Value
+from . import op
+from .typing import Operand, constant_int, value_of
+
+IDENTITY = {"kind": "typed", "cheap": True, "exact": True, "emit": lambda e, op, x: x}
+
+
+def _hint(b: Builder, name: str, x: Operand, values: object) -> Value:
+    v, numbers = value_of(b, x), values if isinstance(values, (tuple, list)) else (values,)
+    rank = len(v.type.shape)
+    if not v.type.pointer and not v.type.dtype.is_int:
+        raise KernelTypeError(f"{name} is for integers and pointers, not {v.type}", argument="x")
+    if len(numbers) != max(1, rank):
+        raise KernelValueError(f"{name} takes a number for each of {max(1, rank)} dimensions", argument="values")
+    promised = tuple(constant_int(n, "values") for n in numbers)
+    if min(promised) < 1:
+        raise KernelValueError(f"{name} takes numbers from 1 on, not {min(promised)}", argument="values")
+    return b.add(name, (v,), v.type, values=promised)
+
+
+def _neighbours(x: np.ndarray, d: int, step: int) -> np.ndarray:
+    """Where an element is ``step`` more than the one before it along ``d``."""
+    return np.diff(x, axis=d, prepend=np.take(x, [0], d) + np.asarray(1 - step, x.dtype)) == step
+
+
+def _check(step: int | None):
+    """The meaning of a hint: ``step`` from neighbour to neighbour within groups; None for multiples."""
+
+    def meaning(run, op, x):
+        size = op.operands[0].type.dtype.itemsize if op.operands[0].type.pointer else 1
+        for d, n in enumerate(op.attrs["values"]):
+            lane = np.arange(x.shape[d]).reshape(-1, *(1,) * (x.ndim - d - 1)) if x.ndim else 0
+            if step is None:
+                inside = _neighbours(x, d, 1) if x.ndim else np.False_
+                wrong, what = ~inside & (x * size % n != 0), f"is no multiple of {n}"
+            else:
+                wrong = (lane % n != 0) & ~_neighbours(x, d, step) if x.ndim else np.False_
+                what = f"is not {'1 more than' if step else 'equal to'} the one before it, in its group of {n}"
+            if np.any(wrong):
+                k = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+                element = f"element {', '.join(map(str, k))}, " if k else ""
+                value = "a pointer" if size > 1 or op.operands[0].type.pointer else x[k]
+                raise HintError(f"program {run.program}: {element}{value}, {what}, as {op.name} has promised", op.loc)
+        return x
+
+    return meaning
+
+
+@op(numpy=_check(None), **IDENTITY)
+def multiple_of(b: Builder, x: Operand, values: int | tuple[int, ...]) -> Value:
+    """``x``, of which the first element of every run of consecutive numbers is a multiple of ``values`` (one for each
+    dimension); of a pointer, in bytes. A scalar and numbers that are not consecutive are multiples themselves."""
+    return _hint(b, "multiple_of", x, values)
+
+
+@op(numpy=_check(1), **IDENTITY)
+def max_contiguous(b: Builder, x: Operand, values: int | tuple[int, ...]) -> Value:
+    """``x``, whose elements are consecutive within groups of ``values`` (one for each dimension)."""
+    return _hint(b, "max_contiguous", x, values)
+
+
+@op(numpy=_check(0), **IDENTITY)
+def max_constancy(b: Builder, x: Operand, values: int | tuple[int, ...]) -> Value:
+    """``x``, whose elements are equal within groups of ``values`` (one for each dimension)."""
+    return _hint(b, "max_constancy", x, values)
+
+
+def _assume(run, op, condition):
+    if not np.all(condition):
+        raise HintError(f"program {run.program}: what the kernel assumes does not hold", op.loc)
+
+
+def _emit_assume(e, op):
+    if e.dialect.name == "cuda" and not op.operands[0].type.shape:
+        e.line(f"__builtin_assume({e.scalar(op.operands[0])});")
+
+
+@op(numpy=_assume, emit=_emit_assume, kind="statement", effect=True)
+def assume(b: Builder, cond: Operand) -> None:
+    """Promises that ``cond``, a bool or a mask, holds (everywhere)."""
+    v = value_of(b, cond)
+    if v.type.dtype is not bool_ or v.type.pointer:
+        raise KernelTypeError(f"assume takes a condition, not {v.type}", argument="cond")
+    b.add("assume", (v,), None)
