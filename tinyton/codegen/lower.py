@@ -10,7 +10,7 @@ from ..frontend import Source, trace
 from ..ir import Kernel, Op, Value, verify
 from ..ops import OPS
 from ..passes.axisinfo import Info, analyse
-from ..passes.fold import fold
+from ..passes.fold import drop_sure, fold
 from ..passes.plan import Plan, access_widths, make_plan
 from ..passes.widen import widen
 from ..specialize import Specialization
@@ -63,7 +63,7 @@ def front(source: Source, spec: Specialization) -> Kernel:
     kernel = verify(trace(source, spec.types(), dict(spec.constants), spec.weak()), known)
     kernel = verify(fold(kernel), known)
     kernel = verify(widen(kernel, analyse(kernel, {})), known)
-    return verify(fold(kernel), known)
+    return verify(fold(drop_sure(kernel, analyse(kernel, {}))), known)
 
 
 def divisors_that_matter(kernel: Kernel, spec: Specialization, threads: int) -> frozenset[str]:
