@@ -33,6 +33,10 @@ def fills(body, dtype=np.float32, **meta):
 # -- fills -------------------------------------------------------------------------------------------------------------
 
 X = "v = tt.load(x + i, mask=on, other={fill})\n"
+DOT = """
+a = tt.load(x + i[:, None] * 16 + j[None, :], mask={mx}, other=1)
+b = tt.load(y + j[:, None] * 16 + j[None, :], mask={my}, other={fill})
+tt.store(out + i[:, None] * 16 + j[None, :], tt.dot(a, b))"""
 RIGHT = {
     "sum": X.format(fill=0) + "tt.store(out, tt.sum(v))",
     "sum without other": "tt.store(out, tt.sum(tt.load(x + i, mask=on)))",
@@ -63,6 +67,10 @@ j = tt.arange(0, 16)
 v = tt.load(x + i[:, None] * 16 + j[None, :], mask=on[:, None] & (j < m)[None, :])
 v = tt.where((j < m)[None, :], v, float("-inf"))
 tt.store(out + i, tt.max(v, axis=1), mask=on)""",
+    "dot, the other side is 0": "j = tt.arange(0, 16)"
+    + DOT.format(mx="(j < m)[None, :]", my="(j < m)[:, None]", fill=0),
+    "dot, rows and columns of the result": "j = tt.arange(0, 16)"
+    + DOT.format(mx="on[:, None]", my="(j < m)[None, :]", fill=1),
     "a loop, sum": """
 acc = tt.zeros((B,), tt.float32)
 for k in range(0, n, B):
@@ -109,6 +117,11 @@ v = tt.load(x + i[:, None] * 16 + j[None, :], mask=on[:, None])
 tt.store(out + j, tt.max(v, axis=0))""",
         6,
         "maximum in line 7",
+    ),
+    "dot": (
+        "j = tt.arange(0, 16)" + DOT.format(mx="on[:, None] & (j < m)[None, :]", my="(j < m)[None, :]", fill=0),
+        6,
+        "sum in line 8",
     ),
     "a loop, max": (
         """

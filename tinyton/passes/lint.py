@@ -25,7 +25,7 @@ import numpy as np
 from ..dtypes import DType, bool_
 from ..errors import LintWarning, Loc
 from ..frontend import Source
-from ..ir import Kernel, Op, Value
+from ..ir import Kernel, Op, Value, walk
 from ..ops import OPS
 from ..ops.reduction import UFUNC, identity
 from .axisinfo import Info, analyse
@@ -85,25 +85,18 @@ def _fills(kernel: Kernel) -> Iterator[Finding]:
     for op in kernel.ops():
         if op.name == "reduce" and op.attrs.get("combine") in UFUNC:
             yield from lane.check(op.operands[0], op.attrs["axes"], op, op.attrs["combine"])  # type: ignore[arg-type]
-        elif op.name == "dot":
+        elif op.name == "matmul":
             sides = [list(lane.zeros(v, axis)) for v, axis in zip(op.operands, (-1, -2), strict=False)]
             wrong = [[x for x in side if not x[1]] for side in sides]
             if all(bad or not side for bad, side in zip(wrong, sides, strict=True)):
                 yield from (_finding(load, _line(op), "sum", op.result.type.dtype) for bad in wrong for load, _ in bad)
-        for param, result in _carried(op):
+        for _, param, result, _ in op.carried:
             step = lane.made.get(result)
             if step and step.name in ACCUMULATE and param in step.operands and param.type.shape:
                 (other,) = [v for v in step.operands if v is not param] or [param]
-                inside = {r for inner in op.blocks for o in inner.ops for r in o.results}
+                inside = {r for o in walk(op.blocks[0]) for r in o.results}
                 how = ACCUMULATE[step.name]
                 yield from lane.check(other, range(len(other.type.shape)), step, how, inside, lane.leaf(param))
-
-
-def _carried(op: Op) -> Iterator[tuple[Value, Value]]:
-    """The values that a loop carries: the parameter of its body, and what the next round gets for it."""
-    for block in op.blocks:
-        if block.yields and block.params:
-            yield from zip(block.params[-len(block.yields) :], block.yields, strict=True)
 
 
 def _mask(op: Op) -> Value | None:
@@ -264,9 +257,9 @@ def _halves(kernel: Kernel) -> Iterator[Finding]:
         return v is param or bool(op and op.name in ("cast", "where") and any(reaches(x, param) for x in op.operands))
 
     for loop in kernel.ops():
-        for param, result in _carried(loop):
+        for _, param, result, _ in loop.carried:
             op = made.get(result)
-            if param.type.dtype.is_half and op and op.name in ("add", "sub", "fma", "dot"):
+            if param.type.dtype.is_half and op and op.name in ("add", "sub", "fma", "matmul"):
                 if any(reaches(v, param) for v in op.operands):
                     yield Finding(
                         "half-accumulator",
