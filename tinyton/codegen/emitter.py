@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from ..dtypes import DType
 from ..ir import Block, Op, Value
-from ..layout import Frame, Layout
+from ..layout import Frame, Layout, blocked
 from ..ops import OPS
-from ..passes.plan import Plan
+from ..passes.plan import Plan, padded, seen
 from .dialect import Dialect
 from .scope import Scope, mask_of, times
 from .writer import Writer, parenthesised
@@ -107,9 +107,10 @@ class Emitter(Writer):
             )
         return name
 
-    def shuffle(self, value: str, mask: int, dtype: DType) -> str:
+    def shuffle(self, value: str, lane: object, dtype: DType, kind: str = "_xor") -> str:
+        """What another lane of the warp has: the one numbered ``lane``, or this one's number XOR it."""
         members = (1 << min(32, self.threads)) - 1
-        text = f"__shfl_xor_sync({members:#x}, {'(int)' if dtype.bits < 32 else ''}{value}, {mask})"
+        text = f"__shfl{kind}_sync({members:#x}, {'(int)' if dtype.bits < 32 else ''}{value}, {lane})"
         return f"({self.c(dtype)}){text}" if dtype.bits < 32 else text
 
     def bits_of_thread(self, bits: list[int], scale: int) -> str:
@@ -193,6 +194,11 @@ class Emitter(Writer):
 
     def reduce_layout(self, op: Op) -> Layout:
         return self.plan.anchors[op]
+
+    def own_layout(self, v: Value) -> Layout:
+        """The layout in which a tile, or what is computed anew, is read where no other tile matters."""
+        found = seen(v, self.made, lambda root: self.arrays[root][1] if root in self.arrays else None)
+        return found or blocked(padded(v.type.shape), self.threads)
 
     def declare(self, v: Value, layout: Layout | None = None, initial: str = "") -> None:
         """Registers for a value; a tile whose thread holds one element, and a scalar, are plain variables."""

@@ -205,18 +205,13 @@ class Scope:
             parts.append(parenthesised(text) if parts else text)
         return " && ".join(parts)
 
-    def position(self, shape: tuple[int, ...]) -> str:
-        """The row-major place of this element in an array of ``shape``."""
+    def position(self, shape: tuple[int, ...], at: list[str] | None = None) -> str:
+        """The row-major place of this element (or of the one at these coordinates) in an array of ``shape``."""
         parts, scale = [], 1
-        for d in reversed(range(len(shape))):
-            if self.layout.shape[d] > 1:
-                parts.append(
-                    times(
-                        self.coordinates[d] if " + " not in self.coordinates[d] else f"({self.coordinates[d]})",
-                        scale,
-                    )
-                )
-            scale *= shape[d]
+        for text, extent in zip(reversed(at or self.coordinates), reversed(shape), strict=True):
+            if text != "0":
+                parts.append(times(text if " + " not in text else f"({text})", scale))
+            scale *= extent
         return " + ".join(reversed(parts)) or "0"
 
 

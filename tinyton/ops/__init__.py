@@ -32,6 +32,7 @@ class Entry:
     reads: bool = False  # memory, at the addresses that are its first operand
     writes: bool = False
     mask: int | None = None  # which operand, if it is there, says for which addresses
+    apart: tuple[int, ...] = ()  # operands that go through shared memory: tiles with layouts of their own
     host: Callable | None = None  # what it gives outside kernels, and on constants
 
     @property

@@ -149,6 +149,11 @@ def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
         return Info((), 1, 0, (1 << 31) - 1)
     if op.name in HINTS:
         return _promised(op, xs[0])
+    if op.name == "convert":
+        return xs[0]
+    if op.name == "permute":
+        order: tuple[int, ...] = op.attrs["order"]  # type: ignore[assignment]
+        return replace(xs[0], steps=tuple(xs[0].steps[d] for d in order))
     if op.name == "expand":
         k: int = op.attrs["axis"]  # type: ignore[assignment]
         return Info((*xs[0].steps[:k], 0, *xs[0].steps[k:]), xs[0].divisor, xs[0].low, xs[0].high)
@@ -168,7 +173,8 @@ def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
         if op.name in ("minimum", "maximum") and xs[0].uniform and xs[1].uniform:
             pick = min if op.name == "minimum" else max
             return Info((0,) * rank, min(x.divisor for x in xs), pick(x.low for x in xs), pick(x.high for x in xs))
-    regular = all(len(x.steps) == rank for x in xs) and not OPS[op.name].writes
+    entry = OPS[op.name]
+    regular = all(len(x.steps) == rank for x in xs) and not (entry.writes or entry.apart)
     steps = tuple(0 if regular and xs and all(x.steps[d] == 0 for x in xs) else None for d in range(rank))
     low, high = t.dtype.range if t.dtype.is_int and not t.pointer else (float("-inf"), float("inf"))
     return Info(steps, 1, low, high)

@@ -7,7 +7,7 @@ takes the slice of the bigger one's layout. Where two demands still differ, a `c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -57,13 +57,13 @@ def make_plan(kernel: Kernel, facts: dict[Value, Info], threads: int, vector_byt
     layouts = chooser.choose()
     converter = _Converter(layouts, chooser)
     kernel = replace(kernel, body=converter.block(kernel.body))
+    extend(kernel, facts)
     vectors = {}
     for op in kernel.ops():
         if OPS[op.name].moves and op.operands[0].type.shape and threads > 1:
             order, width = chooser.preference(op.operands[0])
             layout = layouts[op.result] if op.results else converter.anchors[op]
             vectors[op] = 1 if op.attrs.get("volatile") else min(width, layout.vector(order[0]))
-    extend(kernel, facts)
     cheap = cheap_values(kernel)
     places = converter.anchors | {op: layouts[v] for op in kernel.ops() for v in op.results if v in layouts}
     order = fences(kernel, places) if threads > 1 else set()
@@ -147,13 +147,15 @@ class _Chooser:
                     slices.extend((root, op) for root, _ in self.roots(op.operands[0], identity(op.operands[0])))
             elif op.results or op.operands:
                 out = (op.results or op.operands[1:] or op.operands)[0]
-                for v in op.operands:
+                for k, v in enumerate(op.operands):
+                    if k in OPS[op.name].apart:
+                        continue
                     if v.type.shape == out.type.shape and not self.is_view(v):
                         self.join(out, v)
                     elif self.stored(out):
                         looks.extend((root, out, frame) for root, frame in self.roots(v, identity(out)))
-                if OPS[op.name].memory and self.stored(out):
-                    accesses.append((out, op.operands[0]))
+                if OPS[op.name].memory:
+                    accesses.extend((v, op.operands[0]) for v in (out, op.operands[0]) if self.stored(v))
         return self.assign(tiles, slices, looks, accesses)
 
     def assign(self, tiles, slices, looks, accesses) -> dict[Value, Layout]:
@@ -207,10 +209,7 @@ class _Chooser:
         return {v: chosen[root] for root, members in classes.items() for v in members}
 
     def seen(self, v: Value, layouts: dict[Value, Layout]) -> Layout | None:
-        """The layout of the tile that ``v`` is, or is a view of, as it shows in ``v``."""
-        root, frame = next(self.roots(v, identity(v)), (None, ()))
-        have = layouts.get(root, layouts.get(self.find(root))) if root else None
-        return have and have.restrict(frame, padded(v.type.shape))
+        return seen(v, self.made, lambda root: layouts.get(root, layouts.get(self.find(root))))
 
     def from_accesses(self, root: Value, shape: tuple[int, ...], accesses) -> Layout:
         wanted = [
@@ -233,6 +232,15 @@ def identity(v: Value) -> Frame:
 def sub_frame(op: Op, frame: Frame) -> Frame:
     """The frame in which a view's operand is read, given the one of its result."""
     return OPS[op.name].emit(op, frame)
+
+
+def seen(v: Value, made: dict[Value, Op], layout_of: Callable[[Value], Layout | None]) -> Layout | None:
+    """The layout of the tile that ``v`` is, or is a view of, as it shows in ``v``; None if that is computed anew."""
+    root, frame = v, identity(v)
+    while root in made and OPS[made[root].name].kind == "view":
+        root, frame = made[root].operands[0], sub_frame(made[root], frame)
+    have = layout_of(root)
+    return have and have.restrict(frame, padded(v.type.shape))
 
 
 class _Converter:
@@ -289,7 +297,12 @@ class _Converter:
         else:
             return op
         frame = whole(layout.shape)
-        new = replace(op, operands=tuple(self.demand(b, v, layout, frame) if v.type.shape else v for v in op.operands))
+        apart = OPS[op.name].apart
+        operands = (
+            self.demand(b, v, layout, frame) if v.type.shape and k not in apart else v
+            for k, v in enumerate(op.operands)
+        )
+        new = replace(op, operands=tuple(operands))
         if anchored(op) or OPS[op.name].writes:
             self.anchors[new] = layout
         self.made.update(dict.fromkeys(new.results, new))
@@ -309,7 +322,7 @@ class _Converter:
         then the tile is turned first, so that neighbouring threads write neighbouring elements."""
         shape, threads = padded(op.operands[0].type.shape), self.chooser.threads
         tiles = (op.operands[1], *op.operands) if OPS[op.name].writes else op.operands
-        have = next((self.layouts[v] for v in tiles if v in self.layouts and self.layouts[v].shape == shape), None)
+        have = next((h for v in tiles if (h := self.chooser.seen(v, self.layouts)) and h.shape == shape), None)
         if not OPS[op.name].writes:
             return have or blocked(shape, threads)
         order, width = self.chooser.preference(op.operands[0])

@@ -1,0 +1,98 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dtypes import DType, float16, float32, float64, int8, int32, uint8
+from ..errors import KernelTypeError, KernelValueError
+from ..ir import Builder, Type, Value
+from . import OPS, op
+from .convert import pitched, room, stage
+from .shape import full_tile
+from .typing import cast_value, constant_dtype, number
+
+PRECISIONS = ("tf32", "tf32x3", "ieee")
+
+
+def _dot(run, op, x, y, acc):
+    wide = np.float64 if acc.dtype.kind == "f" else np.int64
+    return (acc + np.matmul(x.astype(wide), y.astype(wide))).astype(acc.dtype)
+
+
+def _emit_dot(e, op):
+    """Both matrices go to shared memory; then each thread adds up its elements, one multiplication after the other."""
+    x, y, acc = op.operands
+    dtype, layout = op.result.type.dtype, e.layout_of(op.result)
+    rows, columns = e.own_layout(x).shape, e.own_layout(y).shape
+    memory, k = e.shared(x.type.dtype, room(rows) + room(columns)), e.fresh("k")
+    other = f"({memory} + {room(rows)})"
+    stage(e, op, x, memory)
+    stage(e, op, y, other)
+    e.barrier()
+    e.declare(op.result)
+    e.materialise(acc, e.arrays[op.result][0], layout, op)
+    e.line(f"for (int {k} = 0; {k} < {rows[-1]}; ++{k}) {{")
+    e.depth += 1
+    with e.loop(layout, []) as s:
+        *batch, row, column = s.coordinates
+        left = f"{memory}[{s.position(pitched(rows), [*batch, row, k])}]"
+        right = f"{other}[{s.position(pitched(columns), [*batch, k, column])}]"
+        cell = e.cell(op.result, s)
+        value = f"{cell} + {left} * {right}"
+        if dtype.is_float:
+            value = f"{e.math('fma', dtype)}({left}, {right}, {cell})"
+        s.line(f"{cell} = {value};")
+    e.depth -= 1
+    e.line("}")
+
+
+@op(numpy=_dot, emit=_emit_dot, kind="statement", exact=True, apart=(0, 1), public=False)
+def matmul(b: Builder, x: Value, y: Value, acc: Value) -> Value:
+    """``acc + x @ y``, in the element type of ``acc``."""
+    return b.add("matmul", (x, y, acc), acc.type)
+
+
+@op(numpy=None, emit=None, kind="macro")
+def dot(
+    b: Builder,
+    x: Value,
+    y: Value,
+    acc: Value | None = None,
+    input_precision: str | None = None,
+    allow_tf32: bool | None = None,
+    max_num_imprecise_acc: int | None = None,
+    out_dtype: DType = float32,
+) -> Value:
+    """The matrix product of ``x`` (M by K) and ``y`` (K by N) of one element type, plus ``acc``; three dimensions are a
+    batch of matrices.
+
+    float16, bfloat16 and float32 are multiplied and added up in float32, float64 in float64, int8 and uint8 in int32;
+    ``out_dtype=float16`` rounds the result. ``input_precision`` ("tf32", "tf32x3" or "ieee") is the least precision
+    that is wanted; float32 is computed in full.
+    """
+    x, y = full_tile(number(b, x)), full_tile(number(b, y))
+    left, right, kind = x.type.shape, y.type.shape, x.type.dtype
+    if len(left) not in (2, 3) or (*left[:-2], left[-1]) != right[:-1]:
+        raise KernelTypeError(f"the shapes of {x.type} and {y.type} do not fit: M by K and K by N, or batches of those")
+    if y.type.dtype is not kind:
+        raise KernelTypeError(f"dot takes one element type, not {x.type} and {y.type}; convert one with .to(...)")
+    if not kind.is_float and kind not in (int8, uint8):
+        raise KernelTypeError(f"dot takes floats, int8 or uint8, not {x.type}")
+    if input_precision not in (None, *PRECISIONS):
+        raise KernelValueError(
+            f"input_precision is {input_precision!r}; choose {', '.join(PRECISIONS)}", argument="input_precision"
+        )
+    target = float64 if kind is float64 else float32 if kind.is_float else int32
+    shape = (*left[:-1], right[-1])
+    if acc is None:
+        start = OPS["full"].rule(b, shape, 0, target)
+    else:
+        if (start := number(b, acc)).type.shape != shape:
+            raise KernelTypeError(f"acc is {start.type}, the product has shape {list(shape)}", argument="acc")
+        if start.type.dtype not in (target, float16):
+            raise KernelTypeError(f"acc is {start.type}; a product of {kind} adds up in {target}", argument="acc")
+        out_dtype = start.type.dtype
+        start = cast_value(b, start, target)
+    out = b.add("matmul", (x, y, start), Type(target, shape))
+    return cast_value(b, out, float16) if constant_dtype(out_dtype) is float16 and kind.is_float else out
