@@ -108,7 +108,7 @@ def _visit():
 
 
 def _sweep(kernel: Kernel) -> Kernel:
-    """Drops ops without effect whose results nobody uses, and unused results of atomics."""
+    """Drops ops without effect whose results nobody uses, and unused results of atomics and branches."""
     count = uses(kernel)
 
     def clean(block: Block) -> Block:
@@ -118,6 +118,12 @@ def _sweep(kernel: Kernel) -> Kernel:
                 continue
             if OPS[op.name].writes and op.results and not count.get(op.result):
                 op = replace(op, results=())
+            if op.name == "if" and not all(count.get(v) for v in op.results):
+                kept = [k for k, v in enumerate(op.results) if count.get(v)]
+                ends = tuple(replace(b, yields=tuple(b.yields[k] for k in kept)) for b in op.blocks)
+                op = replace(op, results=tuple(op.results[k] for k in kept), blocks=ends)
+            if op.name == "if" and not any(b.ops or b.yields for b in op.blocks):
+                continue
             blocks = tuple(clean(b) for b in op.blocks)
             ops.append(op if blocks == op.blocks else replace(op, blocks=blocks))
         return block if tuple(ops) == block.ops else replace(block, ops=tuple(ops))
