@@ -161,20 +161,24 @@ OPENCL = Dialect(
     helpers={
         "half_bits": """
 {fn} unsigned short half_bits(float x) {{  // round to nearest even
-    unsigned short h;
+    uchar2 h;  // bytes may be looked at as any type
     vstore_half_rte(x, 0, (half*)&h);
-    return h;
+    return as_ushort(h);
 }}""",
-        "half_value": "\n{fn} float half_value(unsigned short h) {{ return vload_half(0, (const half*)&h); }}",
+        "half_value": """
+{fn} float half_value(unsigned short h) {{
+    const uchar2 bytes = as_uchar2(h);
+    return vload_half(0, (const half*)&bytes);
+}}""",
         "bits_of": "\n{fn} unsigned int bits_of(float x) {{ return as_uint(x); }}",
         "float_of": "\n{fn} float float_of(unsigned int b) {{ return as_float(b); }}",
         "bits_of_double": "\n{fn} unsigned long bits_of_double(double x) {{ return as_ulong(x); }}",
         "double_of": "\n{fn} double double_of(unsigned long b) {{ return as_double(b); }}",
         "double_to_half": """
 {fn} float double_to_half(double x) {{
-    unsigned short h;
+    uchar2 h;
     vstore_half_rte(x, 0, (half*)&h);
-    return half_value(h);
+    return half_value(as_ushort(h));
 }}""",
     },
 )
