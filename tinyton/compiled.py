@@ -67,7 +67,7 @@ class CompiledKernel(Variant):
     def __init__(self, python: Source, spec: Specialization, low: Lowered, executor: Any):
         super().__init__(python, spec, low)
         self.executor = executor
-        self.loaded = executor.build(low)
+        self.loaded, self.device = executor.build(low), executor.key()
         self.stored = low.stored
         self.launch_threads = low.threads
         self.hidden = low.ir.params[len(spec.args) :]  # the logs of prints and asserts
@@ -187,6 +187,8 @@ def run(
     if 0 in grid:
         return
     executor, args = compiled.executor, list(payloads)
+    if compiled.device != executor.key():  # in a forked process
+        compiled.loaded, compiled.device = executor.build(compiled.low), executor.key()
     hosts = [(n, p) for n, p in zip(names, payloads, strict=True) if isinstance(p, np.ndarray)]
     spans = HostArrays(hosts)
     writes = {spans.span(n) for n, _ in hosts if n in compiled.stored}
@@ -210,8 +212,10 @@ def run(
     with logged(compiled, args, stream) if compiled.hidden else nullcontext():
         try:
             executor.launch(compiled, grid, args, stream)
-        finally:  # also after Ctrl-C: the kernel may still be running, in the memory of the arrays
             if hosts:
                 executor.finish(stream)
+        except KeyboardInterrupt:  # the kernel may still be running, in the memory of the arrays
+            executor.finish(stream)
+            raise
         for span in writes:
             executor.give_back(*lent[span])

@@ -56,7 +56,7 @@ class RawKernel:
     def _for_opencl(self, executor: Any) -> Callable[..., None]:
         cl = executor.cl
         try:
-            program = cl.Program(executor.context, self.opencl).build(cache_dir=False)
+            program = cl.Program(executor.context, self.opencl).build(devices=[executor.device], cache_dir=False)
         except cl.Error as error:
             raise BackendError(f"the OpenCL compiler refused {self.name}:\n{error}") from None
         function = getattr(program, self.name)

@@ -25,6 +25,7 @@ from ..passes.threads import choose_threads
 
 # <<<
 _forked = threading.Event()  # set in a process whose parent had started the driver, whose threads it lacks
+SPARE = "basic"  # PoCL's CPU device without threads: what a forked process can go on with
 
 
 def _pocl_folder() -> None:
@@ -41,6 +42,7 @@ def _pocl_folder() -> None:
 
 def unusable() -> str | None:
     os.environ.setdefault("PYOPENCL_NO_CACHE", "1")  # its pickles are not needed, and fail in a home that is read-only
+    os.environ.setdefault("POCL_DEVICES", f"pthread cpu {SPARE}")  # one of the first two, by version
     if "POCL_CACHE_DIR" not in os.environ:
         _pocl_folder()
     try:
@@ -65,7 +67,8 @@ def _log(error: Exception) -> str:
 
 
 class Executor:
-    """One OpenCL device: a GPU if there is one, else the CPU."""
+    """One OpenCL device: a GPU if there is one, else the CPU. A process that is forked goes on with the CPU on one
+    thread, if the driver is PoCL."""
 
     name = "opencl"
     dialect = OPENCL
@@ -76,11 +79,15 @@ class Executor:
 
         self.cl = cl
         devices = [d for p in cl.get_platforms() for d in p.get_devices()]
+        devices.sort(key=lambda d: d.name.startswith(SPARE))
         is_gpu = [bool(d.type & cl.device_type.GPU) for d in devices]
         self.device = devices[is_gpu.index(True)] if any(is_gpu) else devices[0]
         self.on_cpu = not any(is_gpu)
-        self.context = cl.Context([self.device])
-        self._queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+        self.spare = next((d for d in devices if d.name.startswith(SPARE) and d.platform == self.device.platform), None)
+        self.context = cl.Context([self.device] + [self.spare] * (self.spare not in (None, self.device)))
+        self._start()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=self._queue.finish)
         self.sm_count = self.device.max_compute_units
         self.limits = {
             "threads": self.device.max_work_group_size,
@@ -88,20 +95,29 @@ class Executor:
             "private": 1 << 20 if self.on_cpu else 1 << 16,  # a CPU keeps all threads of a program on one stack
             **dict.fromkeys("xyz", 2**31 - 1),
         }
-        d = self.device  # PoCL's version names the CPU
-        self._key = f"opencl {d.platform.name} {d.name} {d.driver_version} {d.version}"
         self._last: Any = None
         self.recorded: list[Any] | None = None
+
+    def _start(self) -> None:
+        """What belongs to one device in one process."""
+        profiling, d = self.cl.command_queue_properties.PROFILING_ENABLE, self.device
+        self._queue = self.cl.CommandQueue(self.context, d, properties=profiling)
+        self._key = f"opencl {d.platform.name} {d.name} {d.driver_version} {d.version}"  # PoCL's version names the CPU
         self.lock = threading.Lock()  # a kernel object holds the arguments of one launch
 
     @property
     def queue(self) -> Any:
         """The queue that launches and copies go through, in order."""
         if _forked.is_set():
-            raise BackendError(
-                "this process was forked after OpenCL was in use, which its driver does not survive; start processes "
-                'with the spawn method: multiprocessing.get_context("spawn")'
-            )
+            if self.spare is None:
+                raise BackendError(
+                    "this process was forked after OpenCL was in use, which its driver does not survive; start "
+                    'processes with the spawn method: multiprocessing.get_context("spawn")'
+                )
+            _forked.clear()
+            self.parents = self._queue  # kept: releasing it would wait for threads that are not there
+            self.device = self.spare
+            self._start()
         return self._queue
 
     @property
@@ -127,7 +143,7 @@ class Executor:
         }
 
     def key(self) -> str:
-        return self._key
+        return self.queue and self._key
 
     def attribute(self, threads: int) -> str:
         return ""
@@ -147,7 +163,7 @@ class Executor:
             try:
                 if program is None:
                     cache.count_compile()
-                    program = cl.Program(self.context, low.located).build(options, cache_dir=False)
+                    program = cl.Program(self.context, low.located).build(options, [self.device], cache_dir=False)
                     entry.write(program.get_info(cl.program_info.BINARIES)[0])
             except cl.Error as error:
                 raise BackendError(f"the OpenCL compiler refused kernel {low.name}:\n{_log(error)}") from None

@@ -168,8 +168,8 @@ def logged(compiled: Any, args: list, stream: Any) -> Iterator[None]:
         args.append(executor.pointer(v.name, handles[v.name], uint32, 0))
     try:
         yield
-    finally:
         executor.finish(stream)
+    finally:
         logs = {name: _read(executor, handle) for name, handle in handles.items()}
         if "prints" in logs:
             _show(compiled.ir, *logs["prints"])
