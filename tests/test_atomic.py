@@ -161,6 +161,62 @@ def test_what_came_before_is_seen_by_the_last_to_arrive(warps):
     assert np.array_equal(out, 2 * x.sum(0)[::-1])
 
 
+def test_programs_take_turns_with_a_lock(warps):
+    """Each program adds its row to one of a few sums, as the first stage of a sum over many rows."""
+
+    @tt.jit
+    def k(x, sums, lock, N, GROUP: tt.constexpr, BLOCK: tt.constexpr):
+        row = tt.program_id(0)
+        i = tt.arange(0, BLOCK)
+        mask = i < N
+        part = tt.load(x + row * N + i, mask=mask)
+        lock += row % GROUP
+        first = lock + GROUP
+        sums += (row % GROUP) * N + i
+        while tt.atomic_cas(lock, 0, 1) == 1:
+            pass
+        if tt.load(first) == 0:
+            tt.atomic_xchg(first, 1)
+        else:
+            part += tt.load(sums, mask=mask)
+        tt.store(sums, part, mask=mask)
+        tt.debug_barrier()
+        tt.atomic_xchg(lock, 0)
+
+    n, rows, groups = 300, 30, 4
+    x = np.random.default_rng().integers(-100, 100, (rows, n)).astype(np.float32)
+    sums, locks = np.full((groups, n), 99, np.float32), np.zeros(2 * groups, np.int32)
+    k[rows](x, sums, locks, n, GROUP=groups, BLOCK=512, num_warps=warps)
+    assert np.array_equal(sums, [x[g::groups].sum(0) for g in range(groups)])
+    assert locks.tolist() == [0] * groups + [1] * groups
+
+
+@pytest.mark.parametrize("dtype", ("int8", "uint8", "int32", "int64", "uint64"))
+def test_histograms(warps, dtype):
+    @tt.jit
+    def k(x, out, n, ROWS: tt.constexpr, COLS: tt.constexpr, BINS: tt.constexpr):
+        at = tt.arange(0, ROWS)[:, None] * COLS + tt.arange(0, COLS)[None, :]
+        v = tt.load(x + at)
+        i = tt.arange(0, BINS)
+        tt.store(out + i, tt.histogram(v, BINS))
+        for r in range(3):
+            tt.store(out + (r + 1) * BINS + i, tt.histogram(v, BINS, mask=at < n + r))
+        tt.store(out + 4 * BINS + tt.arange(0, 128), tt.histogram(tt.zeros((64,), tt.int32) + 7, 128))
+
+    rng, rows, cols, bins = np.random.default_rng(), 8, 27, 20
+    low, high = (0, 120) if dtype[0] == "u" else (-60, 60)
+    x = np.where(
+        rng.random((rows, cols)) < 0.5, rng.integers(0, bins, (rows, cols)), rng.integers(low, high, (rows, cols))
+    )
+    x = x.astype(dtype)
+    x[0, :2] = np.iinfo(dtype).min, np.iinfo(dtype).max
+    out, n = np.empty(4 * bins + 128, np.int32), 50
+    k[1](x, out, n, ROWS=rows, COLS=cols, BINS=bins, num_warps=warps)
+    for got, part in zip(out[: 4 * bins].reshape(4, bins), (x.size, n, n + 1, n + 2), strict=True):
+        assert got.tolist() == [int((x.flat[:part] == b).sum()) for b in range(bins)]
+    assert out[4 * bins :].tolist() == [0] * 7 + [64] + [0] * 120
+
+
 def test_barriers_go_where_the_meaning_asks_for_them():
     def barriers(line, sem):
         k = kernel(
@@ -203,6 +259,8 @@ def test_barriers_go_where_the_meaning_asks_for_them():
         ),
         ("tt.atomic_max(f + i, 1, scope='warp')", "'warp'", "scope is one of 'gpu', 'cta', 'sys'"),
         ("tt.atomic_add(f + i, tt.arange(0, 16))", "tt.atomic_add(f + i, tt.arange(0, 16))", "do not broadcast"),
+        ("tt.histogram(tt.load(f + i), 8)", "tt.load(f + i)", "is of a tile of integers, not of f32[8]"),
+        ("tt.histogram(i, 0)", "0", "num_bins is 0; there must be one at least"),
         ("tt.atomic_cas(f + i, x, 1)", "tt.atomic_cas(f + i, x, 1)", "a pointer (*i16) is not a number"),
     ],
 )

@@ -92,7 +92,7 @@ def _fence(e, op) -> str:
     return f"__threadfence{SCOPES[op.attrs['scope']]}();" if cuda else "mem_fence(CLK_GLOBAL_MEM_FENCE);"
 
 
-def _instruction(e, how: str, bits: int, scope: str) -> str:
+def instruction(e, how: str, bits: int, scope: str = "gpu") -> str:
     """The function of the C dialect for words of 32 or 64 bits."""
     if e.dialect.name == "cuda":
         return f"atomic{ {'xchg': 'Exch', 'cas': 'CAS'}.get(how, how.capitalize()) }{SCOPES[scope]}"
@@ -117,7 +117,7 @@ def _call(e, op, ptr: str, *values: str) -> str:
             word, to, back = e.c(dtype), "{}", "{}"
         at = ptr if to == "{}" else f"({e.dialect.memory}{word}*)({ptr})"
         args = [to.format(x) for x in values]
-        return back.format(f"{_instruction(e, how, bits, scope)}({', '.join([at, *args])})")
+        return back.format(f"{instruction(e, how, bits, scope)}({', '.join([at, *args])})")
     name = f"atomic_{how}{SCOPES[scope]}_{dtype.name}"
     if name not in e.helpers:
         to, back = _bits(e, dtype)
@@ -130,7 +130,7 @@ def _call(e, op, ptr: str, *values: str) -> str:
             new = f"{to.format('expected')} == {to.format(value)} ? {new} : seen"
         words = {"fn": e.dialect.function, "T": e.c(dtype), "E": e.dialect.stored(dtype), "W": word, "name": name}
         words |= {"memory": e.dialect.memory, "args": f"{e.c(dtype)} expected, " * (how == "cas") + f"{e.c(dtype)} x"}
-        words |= {"value": value, "new": new, "swap": _instruction(e, "cas", bits, scope)}
+        words |= {"value": value, "new": new, "swap": instruction(e, "cas", bits, scope)}
         words |= {"word": HALF_WORD if dtype.is_half else WORD}
         e.helpers[name] = LOOP.format(**{k: v.format(**words) if k == "word" else v for k, v in words.items()}).strip()
     return f"{name}({', '.join([ptr, *values])})"
