@@ -20,13 +20,13 @@ MEANING |= {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 SEMANTICS = ("acq_rel", "acquire", "release", "relaxed")
 SCOPES = {"gpu": "", "cta": "_block", "sys": "_system"}
 PRAGMA = "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable"
-WORD = "volatile {memory}{W}* word = (volatile {memory}{W}*)at;"
+WORD = "{memory}{W}* word = ({memory}{W}*)at;"
 HALF_WORD = """const int shift = ((size_t)at & 2) * 8;  // the half of an aligned word
-    volatile {memory}{W}* word = (volatile {memory}{W}*)((size_t)at & ~(size_t)3);"""
+    {memory}{W}* word = ({memory}{W}*)((size_t)at & ~(size_t)3);"""
 LOOP = """
 {fn} {T} {name}({memory}{E}* at, {args}) {{
     {word}
-    {W} seen, next, now = *word;
+    {W} seen, next, now = *(volatile {memory}{W}*)word;
     do {{
         seen = now;
         next = {new};
