@@ -273,6 +273,17 @@ def test_an_atomic_reads_too():
     assert x.numpy().tolist() == [1] * 8
 
 
+def test_a_programs_shared_buffer_starts_anew():
+    k = build(
+        "x, n", "if p < n:\n    tt.shared_store(tt.arange(0, B), i)\ntt.store(x + i, tt.shared_load(tt.arange(0, B)))"
+    )
+    x = np.zeros(16, np.int32)
+    k[2](x, 2, B=8)
+    assert x.tolist() == list(range(16))
+    with pytest.raises(tt.UninitialisedError, match=r"program \(1, 0, 0\) reads element 0 of the shared buffer"):
+        k[2](x, 1, B=8)
+
+
 # -- bounds ------------------------------------------------------------------------------------------------------------
 
 
@@ -290,6 +301,9 @@ def test_an_atomic_reads_too():
         ("tt.store(x, tt.load(x + n.to(tt.int64) * 1000000000))", "reads element 13000000000 of x"),
         ("tt.atomic_add(x + i, 1.0)", r"program \(1, 0, 0\) changes element 13 of x, .*lane \(5,\)"),
         ("tt.atomic_add(x - n, 1.0)", "changes element -13 of x"),
+        ("tt.store(tt.make_block_ptr(x, (n,), (1,), (p * B,), (B,), (0,)), 1.0)", "writes element 13 of x"),
+        ("tt.shared_store(tt.arange(0, B) - 1, 1.0, buffer_size=16)", "writes element -1 of the shared buffer"),
+        ("tt.shared_store(tt.arange(0, B) + 9, 1.0, buffer_size=16)", "writes element 16 of the shared buffer, which"),
     ],
 )
 def test_out_of_bounds(body, words):

@@ -9,12 +9,13 @@ from typing import Any
 from . import backends
 from .backends import interpreter
 from .backends.checks import Checks
-from .errors import OutOfBoundsError, RaceError, UninitialisedError
+from .errors import DeviceAssertError, OutOfBoundsError, RaceError, UninitialisedError
 from .passes.lint import Finding
 from .passes.lint import lint as lint_ir
 from .replay import prepare
 
 CHECKS = {RaceError: "race", OutOfBoundsError: "out-of-bounds", UninitialisedError: "uninitialised"}
+CHECKS[DeviceAssertError] = "assert"
 PROGRAMS = 1024  # that are run, at most
 
 
@@ -36,8 +37,8 @@ def lint(
     - ``few-elements``: a program has fewer elements than threads (on a GPU; ``num_warps=`` counts).
     - ``small-grid``: fewer programs than ``sm_count``, by default the multiprocessors of the device in use.
     - ``race``: several programs store to one element, equal values or not, or one reads what another writes;
-      ``out-of-bounds``, ``uninitialised``: the interpreter's other errors. Found by running the first 1024 programs in
-      the interpreter, over copies of the arguments; the first one ends that.
+      ``out-of-bounds``, ``uninitialised``, ``assert``: the interpreter's other errors. Found by running the first 1024
+      programs in the interpreter, over copies of the arguments; the first one ends that.
 
     ``ignore`` names rules to leave out. A comment ``# lint: ok``, or ``# lint: small-grid`` with the name of the rule,
     turns a finding off on its line. The first two are also warnings (`LintWarning`) when a kernel is compiled.
