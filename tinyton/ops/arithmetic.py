@@ -337,13 +337,15 @@ def _np_cast(run, op, x):
 
 
 @op(numpy=_np_cast, emit=_cast, kind="typed", cheap=True)
-# >>> stage 7
 def cast(
-    b: Builder, x: Operand, dtype: DType, fp_downcast_rounding: str | None = None, bitcast: bool = False
-) -> Value:
-    # === before
-    # def cast(b: Builder, x: Operand, dtype: DType) -> Value:
+    b: Builder,
+    x: Operand,
+    dtype: DType,
+    # >>> stage 7
+    fp_downcast_rounding: str | None = None,
+    bitcast: bool = False,
     # <<<
+) -> Value:
     """``x.to(dtype)``: integers keep their low bits; floats are cut towards zero to integers, saturating, NaN to 0.
 
     Floats are rounded to nearest even ("rtne", the only ``fp_downcast_rounding``). With ``bitcast=True`` the bits stay
