@@ -125,6 +125,58 @@ def synchronize() -> None:
     backends.current().synchronize()
 
 
+class _DLTensor(ctypes.Structure):
+    """DLPack's description of an array; dlpack.h of its version 0."""
+
+    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32), ("number", ctypes.c_int32)]
+    _fields_ += [("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8)]
+    _fields_ += [("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64))]
+    _fields_ += [("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64)]
+
+
+class Imported:
+    """Another library's array, which ``owner`` keeps alive, in words that NumPy and the executors understand."""
+
+    def __init__(self, owner: Any, address: int, shape: tuple, strides: tuple, dtype: np.dtype):
+        self.owner, self.shape, self.strides, self.dtype = owner, shape, strides, dtype
+        words = {"data": (address, False), "shape": shape, "strides": strides, "typestr": dtype.str, "version": 3}
+        self.__array_interface__ = self.__cuda_array_interface__ = words
+
+
+def from_dlpack(name: str, x: Any) -> Any:
+    """An object that speaks DLPack as something that executors know, without a copy: arrays on the CPU for every
+    executor, those on CUDA devices for cuda. LaunchError if it is elsewhere, or may not be written to."""
+    if isinstance(x, np.ndarray):
+        return x
+    on_cuda = backends.current().name == "cuda"
+    if on_cuda and (hasattr(x, "__cuda_array_interface__") or hasattr(x, "is_cuda")):
+        return x
+    try:
+        capsule = x.__dlpack__()
+        get = ctypes.pythonapi.PyCapsule_GetPointer
+        get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        t = _DLTensor.from_address(get(capsule, b"dltensor"))
+    except Exception as error:
+        raise LaunchError(f"argument {name}: this {type(x).__name__} is not shared through DLPack: {error}") from None
+    dtype = {(kind, bits): f"{c}{bits // 8}" for kind, c in enumerate("iuf") for bits in (8, 16, 32, 64)}
+    dtype = dtype.get((t.code, t.bits), "?" if (t.code, t.bits) == (6, 8) else None) if t.lanes == 1 else None
+    if dtype is None or dtype == "f1":
+        raise KernelTypeError(
+            f"argument {name} has elements of {t.bits} bits and DLPack's type {t.code}; copy it first"
+        )
+    dtype = np.dtype(dtype)
+    shape = tuple(t.shape[: t.ndim])
+    steps = t.strides[: t.ndim] if t.strides else [prod(shape[d + 1 :]) for d in range(t.ndim)]
+    strides, address = tuple(n * dtype.itemsize for n in steps), (t.data or 0) + t.offset
+    known = Imported(capsule, address, shape, strides, dtype)
+    if t.device in (2, 13) and on_cuda:  # its memory, or memory that it shares with the host
+        return known
+    if t.device not in (1, 3):
+        where = "a CUDA device" if t.device in (2, 13) else f"a device of DLPack's type {t.device}"
+        raise LaunchError(f"argument {name} is on {where}; this launch is on {backends.current().name}")
+    return np.asarray(known)
+
+
 class HostArrays:
     """The NumPy arguments of one launch: their memory, merged where it overlaps, so that two views of one array stay
     views of one array on the device, and strides mean what they mean on the host."""

@@ -85,11 +85,10 @@ def entrance(kernel: Any, routes: list[Route], executor: Any = None) -> Callable
         "_tt_long": kernel.launch,
         "_tt_as_grid": as_grid,
         "_tt_LaunchError": LaunchError,
-        "_tt_refused": refused,
     }
     text = f"def {kernel.source.name}(_tt_grid, /, {bind}*_tt_extra, {'=None, '.join(OPTIONS)}=None, **_tt_named):\n"
     if routes:
-        scope |= {"_tt_thread": threading.get_ident, "_tt_executor": executor}
+        scope |= {"_tt_thread": threading.get_ident, "_tt_executor": executor, "_tt_refused": executor.refused}
         scope |= {"_tt_limits": executor.limits, "_tt_most": executor.limits["x"], "_tt_failure": executor.cu.Error}
     for k, route in enumerate(routes):
         scope |= route.scope | {f"_tt_entries{k}": route.entries}
@@ -143,10 +142,6 @@ def _short_way(kernel: Any, route: Route, k: int, constants: list[str], scope: d
                 except _tt_failure as _tt_error:
                     raise _tt_refused("{kernel.source.name}", _tt_error) from None
 """
-
-
-def refused(name: str, error: Exception) -> LaunchError:
-    return LaunchError(f"the CUDA driver refused to launch {name}: {error}")
 
 
 def _outside(reader: Any, path: str) -> str:

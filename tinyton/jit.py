@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import backends
+from .arrays import from_dlpack
 from .codegen.lower import Lowered, front, lower
 from .compiled import CompiledKernel, describe, run
 from .dispatch import MISSING, OPTIONS, ROUTES, Route, entrance, usable
@@ -44,9 +45,9 @@ class Variants(OrderedDict):
     def __setitem__(self, key: tuple, compiled: CompiledKernel) -> None:
         super().__setitem__(key, compiled)
         while len(self) > VARIANTS:
+            self.kernel.forget()
             (base, _), _ = self.popitem(last=False)
             self.kernel._used.pop(base, None)
-            self.kernel.forget()
 
     def clear(self) -> None:
         super().clear()
@@ -139,8 +140,7 @@ class JITFunction:
             threads = config.threads_for(compiled) if config else None
             where = as_grid(config.grid if config else grid, bound, compiled.executor.limits)
             run(compiled, where, list(described), [p for _, p in described.values()], chosen["stream"], threads)
-            if not compiled.hidden and all(
-                a.divisible or n in self.unspecialized for n, (a, _) in described.items() if a.kind == "pointer"):
+            if all(a.divisible or n in self.unspecialized for n, (a, _) in described.items() if a.kind == "pointer"):
                 self._learn(bound, tuple(chosen.values()), compiled)
         except TinytonError as error:
             raise error.with_traceback(None) from None
@@ -148,7 +148,7 @@ class JITFunction:
     def _learn(self, bound: dict[str, Any], options: tuple, compiled: CompiledKernel) -> None:
         """Remembers a launch, so that the next one like it takes the short way."""
         classes = tuple(bound[n].__class__ for n in self.runtime)
-        if not usable(classes, compiled.executor):
+        if compiled.hidden or not usable(classes, compiled.executor):
             return
         constants = [bound[n] for n in self.source.constexprs]
         outside = self.outside(constants)
@@ -220,6 +220,7 @@ class JITFunction:
                 bound.setdefault(p.name, p.default)
         if missing := [n for n in self.names if n not in bound and n not in self.rules]:
             raise LaunchError(f"{name} is missing {', '.join(missing)}")
+        bound |= {n: from_dlpack(n, bound[n]) for n in self.runtime if hasattr(bound.get(n), "__dlpack__")}
         for key, rule in self.rules.items():
             (options if key in options else bound)[key] = rule({**options, **bound})
         return bound

@@ -72,6 +72,8 @@ class RawKernel:
         passed = [self._argument(k, x) for k, x in enumerate(args)]
         try:
             launch(blocks, threads, *passed)
+        except BackendError:
+            raise
         except Exception as error:
             raise LaunchError(
                 f"the driver refused to launch {self.name} with {blocks} blocks of {threads} threads: {error}"

@@ -19,14 +19,20 @@ import numpy as np
 
 from .. import cache
 from ..codegen.dialect import CUDA
+from ..codegen.scope import mask_of
 from ..dtypes import DType
 from ..errors import BackendError, LaunchError
+from ..ops import OPS
 from ..passes.threads import choose_threads
 from . import nvcc
 
 FLAGS = ["-fmad=false", "-std=c++17"]
 FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float64": "d"}
 FORMATS |= {"uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q"}
+FAULTS = re.compile(  # what the driver says of errors that leave a context unusable
+    r"illegal|misaligned|invalid (program counter|address space)|address space|launch failure|stack error|timed out"
+    r"|device-side assert|ECC|exception"
+)
 
 
 def unusable() -> str | None:
@@ -56,6 +62,8 @@ class Executor:
         self._side: Any = None
         self.thread: int | None = None  # the main thread, once the context is current there for good
         self.forked = False
+        self.lost = ""  # why nothing runs any more, once that is so
+        self.last: Any = None  # the variant that was launched last on the long way
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
         self.device = cu.Device(0)
@@ -93,25 +101,53 @@ class Executor:
 
     @contextmanager
     def here(self) -> Iterator[None]:
-        """The context, current in this thread: in the main one it stays so, others hand it back, as PyCUDA wants."""
+        """The context, current in this thread: in the main one it stays so, others hand it back, as PyCUDA wants. A
+        driver's error that leaves the context unusable becomes a BackendError here, and so does whatever follows."""
+        if self.lost:
+            raise BackendError(self.lost)
         if self.forked:
             raise BackendError(
                 "this process was forked after CUDA was in use, which CUDA does not survive; "
                 "start processes with the spawn method"
             )
-        if threading.get_ident() == self.thread:
-            yield
-            return
-        self.context.push()
-        if threading.current_thread() is threading.main_thread():
-            self.thread = threading.get_ident()
+        passing = threading.get_ident() != self.thread
+        if passing:
+            self.context.push()
+        if passing and threading.current_thread() is threading.main_thread():
+            self.thread, passing = threading.get_ident(), False
             atexit.register(self._leave)
-            yield
-            return
         try:
             yield
+        except self.cu.Error as error:
+            if FAULTS.search(str(error)):
+                raise self._lose(error) from None
+            raise
         finally:
-            self.context.pop()
+            if passing:
+                self._leave()
+
+    def _lose(self, error: Exception) -> BackendError:
+        """A launch has left the context unusable: which one, as far as one can know, for this and all later calls."""
+        self.lost = f"the CUDA context is lost: {str(error).partition('failed: ')[2] or error}"
+        if self.last is not None:
+            python, accesses = self.last.python, [op for op in self.last.ir.ops() if OPS[op.name].memory and op.loc]
+            bare = sorted({op.loc.line for op in accesses if mask_of(op) is None})
+            lines = bare or sorted({op.loc.line for op in accesses})
+            self.lost += (
+                f", in kernel {python.name} (line {python.loc(python.tree).line}; it accesses memory "
+                f"{'without a mask ' * bool(bare)}in line {', '.join(map(str, lines))}) or in one launched after it"
+            )
+        self.lost += (
+            ". Restart the process: nothing more runs on the device in this one. With TINYTON_BACKEND=interpreter the "
+            "same launch tells the program and the element"
+        )
+        return BackendError(self.lost)
+
+    def refused(self, name: str, error: Exception, threads: str = "") -> Exception:
+        """What to raise for a launch that the driver did not take."""
+        if FAULTS.search(str(error)):
+            return BackendError(self.lost) if self.lost else self._lose(error)
+        return LaunchError(f"the CUDA driver refused to launch {name}{threads}: {error}")
 
     def device_info(self) -> dict[str, object]:
         driver = self.cu.get_driver_version()
@@ -156,7 +192,7 @@ class Executor:
             if low.dynamic_shared:
                 function.set_attribute(self.cu.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, low.dynamic_shared)
         kinds = "".join("P" if v.type.pointer else FORMATS[v.type.dtype.name] for v in low.ir.params)
-        return Loaded(module, function, struct.Struct(kinds).pack, binary, low.dynamic_shared)
+        return Loaded(self, module, function, struct.Struct(kinds).pack, binary, low.dynamic_shared)
 
     def _compile(self, low: Any, options: list[str]) -> bytes:
         """What `SourceModule` does, without its cache, which warns with paths when it is cold."""
@@ -209,9 +245,8 @@ class Executor:
             try:
                 loaded.function._launch_kernel(grid, block, packed, loaded.shared, where)
             except self.cu.Error as error:
-                raise LaunchError(
-                    f"the CUDA driver refused to launch {compiled.name} with {block[0]} threads: {error}"
-                ) from None
+                raise self.refused(compiled.name, error, f" with {block[0]} threads") from None
+            self.last = compiled
 
     @contextmanager
     def _after_torch(self, stream: Any) -> Iterator[Any]:
@@ -260,6 +295,8 @@ class Executor:
             try:
                 return Memory(self, self.cu.mem_alloc(max(nbytes, 16)))
             except (self.cu.Error, OverflowError) as error:
+                if FAULTS.search(str(error)):
+                    raise
                 raise BackendError(f"{nbytes} bytes cannot be allocated on the device: {error}") from None
 
     def pointer(self, name: str, handle: Any, dtype: DType, offset: int) -> int:
@@ -285,7 +322,8 @@ class Executor:
     def finish(self, stream: Any) -> None:
         """Waits for the launches on a stream; copies wait for those on the default stream by themselves."""
         if stream is not None:
-            stream.synchronize()
+            with self.here():
+                stream.synchronize()
 
     def synchronize(self) -> None:
         with self.here():
@@ -293,6 +331,15 @@ class Executor:
 
     def default_threads(self, kernel: Any) -> int:
         return choose_threads(kernel)
+
+    def release(self, owned: list[Any]) -> None:
+        """Lets go of the last references to things of PyCUDA's, when the device is done with them. Where the context
+        cannot be used any more they are kept for good: their destructors would complain, each for itself."""
+        with suppress(BackendError, self.cu.Error), self.here():
+            self.context.synchronize()
+            owned.clear()
+        for x in owned:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(x))
 
 
 class Memory:
@@ -305,8 +352,9 @@ class Memory:
         return int(self.allocation)
 
     def __del__(self) -> None:
-        with suppress(BackendError, self.executor.cu.Error), self.executor.here():
-            self.allocation.free()
+        owned = [self.allocation]
+        del self.allocation
+        self.executor.release(owned)
 
 
 class Lent:
@@ -320,16 +368,16 @@ class Lent:
 
 
 class Loaded:
-    """A function on the device."""
+    """A function on the device, unloaded when nobody has it any more."""
 
-    def __init__(self, module: Any, function: Any, pack: Any, binary: bytes, shared: int):
-        self.module, self.function, self.pack, self.binary, self.shared = (
-            module,
-            function,
-            pack,
-            binary,
-            shared,
-        )
+    def __init__(self, executor: Executor, module: Any, function: Any, pack: Any, binary: bytes, shared: int):
+        self.executor, self.module, self.function, self.pack = executor, module, function, pack
+        self.binary, self.shared = binary, shared
+
+    def __del__(self) -> None:
+        owned = [self.function, self.module]
+        self.function = self.module = None
+        self.executor.release(owned)
 
 
 def nvcc_version() -> str:
