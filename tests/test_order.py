@@ -70,3 +70,50 @@ def k(x, out, n, BLOCK: tt.constexpr):
     a = np.zeros(512, np.float32)
     with tt.backends.use("opencl" if tt.backends.available()["opencl"] is None else tt.backends.current().name):
         assert "barrier" not in k.compile(a, a, 512, BLOCK=512, num_warps=4).source
+
+
+BETWEEN_ROUNDS = {  # the offset of round j, and whether rounds meet in other threads
+    "i + j": True,
+    "j * (BLOCK // 2) + i": True,
+    "j * BLOCK + i": False,
+    "n * BLOCK - (j * BLOCK + i).to(tt.int64)": False,
+    "j * (1 - BLOCK) + n * BLOCK - i": True,
+    "i": False,
+}
+
+
+@pytest.mark.parametrize("offset", BETWEEN_ROUNDS)
+def test_rounds_that_meet_elsewhere_wait_for_each_other(mapping, offset):
+    k = kernel(f"""
+@tt.jit
+def k(x, n, BLOCK: tt.constexpr):
+    i = tt.arange(0, BLOCK)
+    for j in range(tt.program_id(0), n, tt.num_programs(0)):
+        p = x + ({offset})
+        tt.store(p, tt.load(p) * 2 + j)
+""")
+    x = np.zeros(2048, np.int32)
+    k[1](x, 9, BLOCK=128, num_warps=mapping.warps)
+    want, at = np.zeros(2048, np.int32), np.arange(128)
+    for j in range(9):
+        where = eval(offset.replace(".to(tt.int64)", ""), {"i": at, "j": j, "n": 9, "BLOCK": 128})
+        want[where] = want[where] * 2 + j
+    assert np.array_equal(x, want)
+    if mapping.executor == "opencl" and mapping.warps == 4:
+        source = k.compile(x, 9, BLOCK=128, num_warps=4).source
+        assert ("barrier" in source) == BETWEEN_ROUNDS[offset]
+
+
+def test_a_loop_without_rounds_keeps_the_order_around_it(mapping):
+    @tt.jit
+    def around(x, y, out, n, BLOCK: tt.constexpr):
+        i = tt.arange(0, BLOCK)
+        tt.store(x + i, i)
+        for j in range(n):
+            tt.store(y + i, i + j)
+            tt.store(y + i, tt.load(y + (i ^ 511)))
+        tt.store(out + i, tt.load(x + (i ^ 511)))
+
+    x, y, out = (np.zeros(512, np.int32) for _ in range(3))
+    around[1](x, y, out, 0, BLOCK=512, num_warps=mapping.warps)
+    assert np.array_equal(out, np.arange(512) ^ 511)

@@ -3,12 +3,13 @@ before, a barrier goes in between, as if the program were one thread."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..ir import LOOPS, Block, Kernel, Op, Value
+from ..ir import walk as ops_of
 from ..layout import Layout
 from ..ops import OPS
-from .axisinfo import HINTS
+from .axisinfo import HINTS, Info
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class Access:
     store: bool
     root: Value | str | None
     place: tuple
+    ptr: Value | None = None
 
     def disturbs(self, other: Access) -> bool:
         """True if the two must not swap. Different arguments are taken to be different memory, or the same elements at
@@ -26,7 +28,49 @@ class Access:
         return (self.store or other.store) and same_memory and self.place != other.place
 
 
-def fences(kernel: Kernel, layouts: dict[Op, Layout]) -> set[Op]:
+class Rounds:
+    """How values change from round to round of a loop."""
+
+    def __init__(self, loop: Op, facts: dict[Value, Info]):
+        self.facts = facts
+        self.made = {v: op for op in ops_of(loop.blocks[0]) for v in op.results}
+        self.paces: dict[Value, int | None] = dict.fromkeys(loop.blocks[0].params)
+        for op in ops_of(loop.blocks[0]):
+            self.paces |= dict.fromkeys(p for b in op.blocks for p in b.params)
+        if loop.head:
+            self.paces[loop.blocks[0].params[0]] = 1
+
+    def pace(self, v: Value) -> int | None:
+        """By how much a value grows with the loop's index; None if it changes otherwise."""
+        if v not in self.paces:
+            self.paces[v] = self._pace(self.made[v]) if v in self.made else 0
+        return self.paces[v]
+
+    def _pace(self, op: Op) -> int | None:
+        xs = [self.pace(v) for v in op.operands]
+        if None in xs or op.blocks or OPS[op.name].memory:
+            return None
+        if not any(xs):
+            return 0
+        if op.name in ("add", "addptr", "sub", "neg"):
+            signs = (1, -1) if op.name == "sub" else (-1,) if op.name == "neg" else (1, 1)
+            return sum(s * x for s, x in zip(signs, xs, strict=True))  # type: ignore[operator]
+        if op.name == "mul":
+            for x, v in zip(xs, reversed(op.operands), strict=True):
+                if self.facts[v].low == self.facts[v].high:
+                    return x * int(self.facts[v].low)  # type: ignore[operator]
+        return xs[0] if op.name in ("broadcast", "expand", "cast", *HINTS) else None
+
+    def apart(self, ptr: Value) -> bool:
+        """True if what ``ptr`` points at in one round is pointed at by the same thread, or nobody, in another: it stays
+        where it is, or moves on by more than its tile is long."""
+        pace, steps = self.pace(ptr), self.facts[ptr].steps
+        if not pace or None in steps:
+            return pace == 0
+        return abs(pace) > sum(abs(s) * (n - 1) for s, n in zip(steps, ptr.type.shape, strict=True))  # type: ignore[arg-type]
+
+
+def fences(kernel: Kernel, layouts: dict[Op, Layout], facts: dict[Value, Info]) -> set[Op]:
     """The loads and stores that a barrier must precede. ``layouts`` has the layout of each access to a tile."""
     found: set[Op] = set()
     ops = tuple(kernel.ops())
@@ -48,7 +92,8 @@ def fences(kernel: Kernel, layouts: dict[Op, Layout]) -> set[Op]:
         everything waits for one that acquires."""
         (root, steps), entry, layout = trace(op.operands[0]), OPS[op.name], layouts.get(op)
         shared = entry.writes and (layout is None or layout.copies)  # one thread writes for several
-        here = Access(entry.writes, root, (op,) if shared else (layout, steps))
+        moves = op.operands[0] if layout or not shared else None
+        here = Access(entry.writes, root, (op,) if shared else (layout, steps), moves)
         if not (entry.reads and entry.writes):
             return here, here
         how, sem = op.attrs["how"], op.attrs["sem"]
@@ -62,7 +107,8 @@ def fences(kernel: Kernel, layouts: dict[Op, Layout]) -> set[Op]:
     def walk(block: Block, before: frozenset[Access]) -> frozenset[Access]:
         for op in block.ops:
             if op.name in LOOPS:
-                inner = walk(op.blocks[0], before)
+                rounds, inner = Rounds(op, facts), walk(op.blocks[0], before)
+                inner = {a if not a.ptr or rounds.apart(a.ptr) else replace(a, place=(object(),)) for a in inner}
                 before |= walk(op.blocks[0], before | inner)  # a round follows a round, or there is none
             elif op.name == "debug_barrier":
                 before = frozenset()

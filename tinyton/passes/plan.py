@@ -66,7 +66,7 @@ def make_plan(kernel: Kernel, facts: dict[Value, Info], threads: int, vector_byt
             vectors[op] = 1 if op.attrs.get("volatile") else min(width, layout.vector(order[0]))
     cheap = cheap_values(kernel)
     places = converter.anchors | {op: layouts[v] for op in kernel.ops() for v in op.results if v in layouts}
-    order = fences(kernel, places) if threads > 1 else set()
+    order = fences(kernel, places, facts) if threads > 1 else set()
     regular = monotone(kernel, facts)
     return Plan(kernel, threads, layouts, vectors, facts, regular, cheap, converter.anchors, order)
 
