@@ -125,6 +125,11 @@ def test_later_names_say_where_they_arrive(package):
     }
 
 
+def test_what_has_the_name_of_an_entry_elsewhere_stays(package):
+    root = package(**{"__init__.py": "from ._later import LATER\n\n\ndef exp():\n    pass\n"})
+    assert "def exp" in stages.sources(1, root)["__init__.py"]
+
+
 def test_an_entry_goes_with_its_decorators_and_its_comment(package):
     assert stages.sources(1, package())["ops/math.py"] == (
         '"""Ops."""\n\n\ndef add(a, b):\n    return a + b\n\n\nratio: float = 2.0\n'

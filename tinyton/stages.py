@@ -111,7 +111,7 @@ def sources(number: int, root: Path = PACKAGE) -> dict[str, str]:
         if not file.is_file():
             raise TinytonError(f"stages.toml names {place!r}, which is not in the package")
         text = _resolve(file.read_text(encoding="utf-8"), number, place, {s.number for s in known})
-        out[path] = _without(text, hidden, place) if path.endswith(".py") else text
+        out[path] = _without(text, hidden, place) if re.match(r"ops/.*\.py$", path) else text
     if later:
         coming = [(name, s) for s in later for name in s.ops + s.names + s.syntax]
         lines = [f'    "{name}": "chapter {s.chapter} (stage {s.number})",\n' for name, s in coming]
