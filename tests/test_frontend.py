@@ -347,3 +347,28 @@ def test_a_kernel_that_failed_can_be_launched_again(interpreter):
     out = np.zeros(1)
     k[1](out, 4, 1)
     assert out[0] == 1
+
+
+def test_hints_of_a_range_change_nothing(executor):
+    lines = [
+        "x = 0",
+        "for i in tt.range(1, n, 2, num_stages=3, warp_specialize=True, disable_licm=False):",
+        "    x += i",
+    ]
+    lines += ["for i in tt.static_range(start=1, stop=tt.constexpr(5), step=2):", "    x += i * 10"]
+    out = np.zeros(1)
+    kernel(body(*lines, "tt.store(out, x)"))[1](out, 6)
+    assert out[0] == 1 + 3 + 5 + 10 + 30
+
+
+def test_static_print_says_each_line_once(interpreter, capsys):
+    lines = [
+        "x = 0",
+        "for i in range(n):",
+        "    x += i.to(tt.float32)",
+        "    tt.static_print('x:', x, (T, i), sep='_')",
+    ]
+    k = kernel(body(*lines, "tt.static_print(T[0], end='|')", "tt.store(out, nope)"))
+    with pytest.raises(tt.KernelSyntaxError):
+        k[1](np.zeros(1), 4)
+    assert capsys.readouterr().out == "x:_f32_a tuple of int 3, int 5, i32\n3|"

@@ -13,7 +13,7 @@ from .._later import LATER
 from ..dtypes import DType, bool_, float32
 from ..errors import KernelSyntaxError, KernelTypeError, KernelValueError, TinytonError
 from ..ir import Type, Value
-from ..language import LanguageFunction
+from ..language import LanguageFunction, constexpr
 from ..ops import OPS, PUBLIC
 from ..ops.typing import Struct, describe, flatten, number
 from .source import Source
@@ -221,7 +221,7 @@ def call(t: Tracer, node: ast.Call) -> object:
         return apply(t, node, label, OPS["abs"].rule, args, kwargs)
     if not callable(function):
         raise KernelTypeError(f"{label} is not a function ({describe(function)})")
-    if function in BUILTINS.values() or getattr(function, "__module__", "") in (
+    if function in (constexpr, *BUILTINS.values()) or getattr(function, "__module__", "") in (
         "math",
         __name__.split(".")[0] + ".layout",
     ):
