@@ -38,9 +38,10 @@ class Shadow:
 
     def cells(self, buffer: Any, at: np.ndarray) -> np.ndarray:
         """Which units the elements ``at`` lie in: (elements,), or (elements, units) if they have several."""
-        size = buffer.dtype.itemsize // self.unit
-        first = at * size + buffer.offset // self.unit
-        return first if size == 1 else first[:, None] + np.arange(size)
+        size, start = buffer.dtype.itemsize // self.unit, buffer.offset // self.unit
+        if size == 1:
+            return at + start if start else at
+        return (at * size + start)[:, None] + np.arange(size)
 
 
 class Checks:
@@ -110,6 +111,8 @@ class Checks:
 
     def _others(self, numbers: np.ndarray) -> np.ndarray | None:
         """The numbers that are of other programs which are not in order with the running one, and 0; None if none."""
+        if not numbers.any() or numbers.min() >= self.start:
+            return None
         wrong = numbers - np.uint32(1) < self.start - 1  # 0 wraps around to the greatest
         if wrong.any() and self.atomics and self.atomics[-1] >= self.start:
             after = np.searchsorted(self.atomics, numbers)  # the next atomic operation: by the same program?

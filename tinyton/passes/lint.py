@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -33,7 +34,9 @@ from .axisinfo import Info, analyse
 LANEWISE = ("elementwise", "typed")
 ACCUMULATE = {"add": "sum", "maximum": "max", "minimum": "min", "mul": "prod"}
 WORDS = {"prod": "product", "max": "maximum", "min": "minimum"}
+SUMS = ("add", "sub", "fma", "matmul")
 SAMPLES = 32
+LOADS = 16  # of one reduction, at most
 REGISTRY = "__warningregistry__"  # of a module: the warnings that it has had
 
 
@@ -106,6 +109,15 @@ def _mask(op: Op) -> Value | None:
     return None
 
 
+def _lanewise(op: Op) -> bool:
+    """True if an element of the result is made of those at its place alone."""
+    return OPS[op.name].kind in (*LANEWISE, "view") or op.name in ("convert", "const")
+
+
+def _joins(op: Op) -> bool:
+    return op.name in ("and", "expand", "broadcast", "permute")
+
+
 def _line(op: Op) -> object:
     return op.loc.line if op.loc else "?"
 
@@ -128,8 +140,11 @@ class Lane:
     """One lane of every tile of a kernel, for some values of what is not known."""
 
     def __init__(self, kernel: Kernel):
-        self.made = {v: op for op in kernel.ops() for v in op.results}
-        self.kernel, self.leaves, self.random = kernel, {}, np.random.default_rng(0)
+        self.kernel, self.made, self.order = kernel, {}, {}
+        for op in kernel.ops():
+            self.order[op] = len(self.order)
+            self.made |= dict.fromkeys(op.results, op)
+        self.leaves, self.random = {}, np.random.default_rng(0)
         self.facts: dict[Value, Info] | None = None
 
     def leaf(self, v: Value) -> np.ndarray:
@@ -147,25 +162,29 @@ class Lane:
         return self.leaves[v]
 
     def value(self, v: Value, known: dict[Value, np.ndarray]) -> np.ndarray:
-        """A value on the lane. ``known`` has the masks that are on and off, and takes what is computed."""
-        if v not in known:
-            op = self.made.get(v)
-            kind = OPS[op.name].kind if op else ""
-            if op is None or v.type.pointer:
-                known[v] = self.leaf(v)
-            elif _mask(op):
-                fill = self.value(op.operands[2], known) if len(op.operands) > 2 else np.zeros(SAMPLES)
-                known[v] = np.where(self.value(_mask(op), known), self.leaf(v), fill).astype(self.leaf(v).dtype)
-            elif kind in LANEWISE:
-                xs, entry = [self.value(x, known) for x in op.operands], OPS[op.name]
-                known[v] = np.asarray(entry.numpy(*xs) if kind == "elementwise" else entry.numpy(None, op, *xs))
-            elif op.name == "const":
-                known[v] = np.full(SAMPLES, op.attrs["value"], v.type.dtype.register.numpy)
-            elif kind == "view" or op.name == "convert":
-                known[v] = self.value(op.operands[0], known)
-            else:
-                known[v] = self.leaf(v)
-        return known[v]
+        """A value on the lane. ``known`` has the masks that are on and off."""
+        needed: set[Op] = set()
+        stack = [v]
+        while stack:
+            op = self.made.get(stack.pop())
+            if op and op not in needed and (_mask(op) or _lanewise(op)):
+                needed.add(op)
+                stack += [x for x in op.operands if not x.type.pointer]
+        known = dict(known)
+        for op in sorted(needed, key=self.order.__getitem__):
+            xs = [known[x] if x in known else self.leaf(x) for x in op.operands if not x.type.pointer]
+            known.setdefault(op.result, self._result(op, xs))
+        return known[v] if v in known else self.leaf(v)
+
+    def _result(self, op: Op, xs: list[np.ndarray]) -> np.ndarray:
+        entry, dtype = OPS[op.name], op.result.type.dtype.register.numpy
+        if _mask(op):
+            return np.where(xs[0], self.leaf(op.result), xs[1] if len(xs) > 1 else 0).astype(dtype)
+        if op.name == "const":
+            return np.full(SAMPLES, op.attrs["value"], dtype)
+        if entry.kind in LANEWISE:
+            return np.asarray(entry.numpy(*xs) if entry.kind == "elementwise" else entry.numpy(None, op, *xs))
+        return xs[0]
 
     def back(self, op: Op, axes: frozenset[int], v: Value) -> frozenset[int]:
         """Which axes of an operand those of the result are."""
@@ -180,27 +199,24 @@ class Lane:
             return frozenset(op.attrs["order"][a] for a in axes)  # type: ignore[index]
         return axes if v.type.shape == op.result.type.shape else frozenset(range(len(v.type.shape)))
 
-    def loads(self, v: Value, axes: frozenset[int]) -> Iterator[tuple[Op, frozenset[int]]]:
-        """The masked loads that ``v`` is computed from lane by lane, as far as they vary along ``axes``."""
-        op = self.made.get(v)
-        if op is None or not axes or v.type.pointer:
-            return
-        if _mask(op):
-            yield op, axes
-        if OPS[op.name].kind in (*LANEWISE, "view") or op.name == "convert":
-            for x in op.operands:
-                yield from self.loads(x, self.back(op, axes, x))
+    def trace(
+        self, v: Value, axes: frozenset[int], through: Callable[[Op], bool]
+    ) -> Iterator[tuple[Value, frozenset[int]]]:
+        """``v`` and, where its op is to be gone through, what it is made of, as far as that varies along ``axes``."""
+        seen, stack = set(), [(v, axes)]
+        while stack:
+            v, axes = stack.pop()
+            if (v, axes) not in seen and axes and not v.type.pointer:
+                seen.add((v, axes))
+                yield v, axes
+                op = self.made.get(v)
+                if op and through(op):
+                    stack += [(x, self.back(op, axes, x)) for x in reversed(op.operands)]
 
-    def conditions(self, mask: Value, axes: frozenset[int]) -> Iterator[Value]:
+    def conditions(self, mask: Value, axes: frozenset[int]) -> list[Value]:
         """What must hold for a mask to be on, as far as it varies along ``axes``: others turn off whole slices."""
-        op = self.made.get(mask)
-        if not axes or (op and self._always(op)):
-            return
-        if op and op.name in ("and", "expand", "broadcast", "permute"):
-            for v in op.operands:
-                yield from self.conditions(v, self.back(op, axes, v))
-        else:
-            yield mask
+        parts = dict.fromkeys(v for v, _ in self.trace(mask, axes, _joins))
+        return [v for v in parts if v not in self.made or not (_joins(self.made[v]) or self._always(self.made[v]))]
 
     def _always(self, op: Op) -> bool:
         """True for a comparison that no lane fails."""
@@ -213,17 +229,29 @@ class Lane:
     def pairs(
         self, v: Value, axes: frozenset[int], inside: set[Value] | None = None
     ) -> Iterator[tuple[Op, np.ndarray, np.ndarray]]:
-        """Each masked load that ``v`` depends on, with ``v`` where its mask is on and where it is off; ``inside``
-        restricts that to masks that are computed there."""
-        for load, where in self.loads(v, axes):
-            mask = _mask(load)
-            assert mask is not None
-            conditions = list(dict.fromkeys(self.conditions(mask, where)))
+        """Masked loads that ``v`` depends on, with ``v`` where all masks are on and where this one is off, as are then
+        those of other loads, unless there is more on that lane. ``inside`` restricts that to masks computed there."""
+        traced = [(self.made[x], where) for x, where in self.trace(v, axes, _lanewise) if x in self.made]
+        more = {op.result: self.leaf(op.result)[::-1] for op, _ in traced if OPS[op.name].moves and not _mask(op)}
+        masked = [(op, self.conditions(_mask(op), where)) for op, where in traced if _mask(op)]  # type: ignore[arg-type]
+        every = dict.fromkeys(c for _, conditions in masked for c in conditions)
+
+        @cache
+        def lane(on: frozenset[Value]) -> np.ndarray | None:
+            known = {c: np.full(SAMPLES, c in on) for c in every}
+            with np.errstate(all="ignore"):
+                x = self.value(v, known)
+                return (
+                    x
+                    if np.array_equal(x, self.value(v, known | more), equal_nan=True) or len(on) == len(every)
+                    else None
+                )
+
+        for load, conditions in masked[:LOADS]:
             for c in conditions:
-                if inside is None or c in inside:
-                    on = dict.fromkeys(conditions, np.ones(SAMPLES, bool))
-                    with np.errstate(all="ignore"):
-                        yield load, self.value(v, dict(on)), self.value(v, on | {c: np.zeros(SAMPLES, bool)})
+                off = lane(frozenset(conditions) - {c})
+                if off is not None and (inside is None or c in inside):
+                    yield load, lane(frozenset(every)), off  # type: ignore[misc]
 
     def check(
         self,
@@ -251,19 +279,21 @@ class Lane:
 
 def _halves(kernel: Kernel) -> Iterator[Finding]:
     made = {v: op for op in kernel.ops() for v in op.results}
-
-    def reaches(v: Value, param: Value) -> bool:
-        op = made.get(v)
-        return v is param or bool(op and op.name in ("cast", "where") and any(reaches(x, param) for x in op.operands))
-
     for loop in kernel.ops():
         for _, param, result, _ in loop.carried:
-            op = made.get(result)
-            if param.type.dtype.is_half and op and op.name in ("add", "sub", "fma", "matmul"):
-                if any(reaches(v, param) for v in op.operands):
+            stack: list[tuple[Value, Op | None]] = [(result, None)] * param.type.dtype.is_half
+            seen = set()
+            while stack:  # back from what the next round gets, with the last sum on the way
+                v, last = stack.pop()
+                op = made.get(v)
+                if v is param and last:
                     yield Finding(
                         "half-accumulator",
                         f"this sum is carried through the loop in {param.type.dtype}, which rounds it in every round; "
                         f"start from float32 and convert after the loop",
-                        op.loc,
+                        last.loc,
                     )
+                    break
+                if op and op.name in (*SUMS, "cast", "where") and (v, last) not in seen:
+                    seen.add((v, last))
+                    stack += [(x, last or (op if op.name in SUMS else None)) for x in op.operands]
