@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 def inline(t: Tracer, function: Any, *args: object, **kwargs: object) -> object:
     """What ``function``, which is under `@jit` or of the language, returns: a value, a tuple, or None."""
     if hasattr(function, "entry"):
+        try:
+            inspect.signature(function.entry.rule).bind(t.builder, *args, **kwargs)
+        except TypeError as error:
+            raise KernelTypeError(f"tt.{function.__name__}: {error}") from None
         return function.entry.rule(t.builder, *args, **kwargs)
     source = function.source
     chain = [f.source.name for f in t.calls]
