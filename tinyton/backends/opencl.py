@@ -152,6 +152,8 @@ class Executor:
         """The loaded kernel, from the disk cache or from the driver's compiler."""
         cl = self.cl
         options = cache.build_options()
+        if self.on_cpu and re.search(r"^ {8,}barrier\(", low.source, re.MULTILINE):
+            options.append("-cl-opt-disable")  # PoCL's optimiser drops conditions beside a barrier in a block
         entry = cache.Entry(low.source, self.key(), " ".join(options))
         binary = entry.read()
         program = None
