@@ -218,6 +218,29 @@ def test_a_lock(first, last, right):
             k[5](x, lock, B=1)
 
 
+def test_a_lock_that_is_waited_for():
+    """Rows of a gradient are added up in a few places, each with a lock and a flag that says whether it holds any."""
+    k = build(
+        "x, out, lock, count, groups",
+        """
+v = tt.load(x + i)
+g = p % groups
+while tt.atomic_cas(lock + g, 0, 1) == 1:
+    pass
+at = out + g * B + tt.arange(0, B)
+if tt.load(count + g) == 0:
+    tt.atomic_xchg(count + g, 1)
+else:
+    v += tt.load(at)
+tt.store(at, v)
+tt.atomic_xchg(lock + g, 0)
+""",
+    )
+    x, out = floats(40).reshape(5, 8), np.empty((2, 8), np.float32)
+    k[5](x, out, np.zeros(2, np.int32), np.zeros(2, np.int32), 2, B=8)
+    np.testing.assert_allclose(out, [x[::2].sum(0), x[1::2].sum(0)], rtol=1e-6)
+
+
 def test_the_last_program_adds_up_what_all_have_left():
     body = """
 tt.store(part + p, p + 1)

@@ -184,7 +184,7 @@ def test_the_least_value_is_the_types(dtype, fill, ok):
 
 def test_fills_that_meet():
     """Where both masks are off, the two fills make the sum wrong together; it is said at both."""
-    body = "w = tt.load(y + i, mask=i < m, other=2)\nv = tt.load(x + i, mask=on, other={fill})\ntt.store(out, tt.sum(v + w))"
+    body = "w = tt.load(y + i, mask=i < m, other=2)\n" + X + "tt.store(out, tt.sum(v + w))"
     assert [f.loc.line for f in fills(body.format(fill=0))] == [5, 6]
     assert fills(body.format(fill=-2)) == []
 
@@ -315,6 +315,7 @@ def test_racing_stores():
         ("tt.store(out + i, 1)", 2),
         ("tt.atomic_add(out, tt.sum(tt.load(x + i)))", 2),
         ("tt.store(out + tt.program_id(0), tt.sum(tt.load(x + i)))", 2),
+        ("tt.atomic_cas(out + 9, 1, 0)\n    tt.store(out, 1)\n    tt.atomic_xchg(out + 9, 1)", 2),
     ):
         assert rules(kernel(TOTAL.format(store=store)), grid, x, out, B=32) == [], store
     overlap = kernel(TOTAL.format(store="tt.store(out + tt.program_id(0) * 31 + tt.arange(0, B), 1)"))
