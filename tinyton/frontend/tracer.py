@@ -58,7 +58,7 @@ INSTEAD = {
     "Global": "a kernel reads globals without declaring them, and cannot change them",
     "Nonlocal": "a kernel reads outer names without declaring them, and cannot change them",
     "NamedExpr": "assign on a line of its own",
-    "Pow": "write x * x, or tt.exp2 and tt.log",
+    "Pow": "write x * x, or tt.pow(x, y) of floats",
     "MatMult": "write the product with tt.sum over a broadcast, x[:, :, None] * y[None, :, :]",
     "Slice": "a tile is indexed with : and None only, as in x[:, None]",
 }
