@@ -92,7 +92,7 @@ def test_the_table_names_every_op():
 
 def test_the_table_names_every_kind_of_syntax():
     listed = {name for s in STAGES for name in s.syntax}
-    assert {kind.__name__ for kind in HANDLERS} <= listed
+    assert {kind.__name__ for kind in HANDLERS if hasattr(ast, kind.__name__)} <= listed
     assert all(hasattr(ast, name) for name in listed)
 
 

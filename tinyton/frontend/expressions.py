@@ -16,7 +16,11 @@ from ..ir import Type, Value
 from ..language import LanguageFunction, constexpr
 from ..ops import OPS, PUBLIC
 from ..ops.typing import Struct, describe, flatten, number
+
+# >>> stage 7
 from .source import Source
+
+# <<<
 from .tracer import Tracer, plain, visits
 
 BINARY = {

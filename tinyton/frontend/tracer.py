@@ -7,7 +7,6 @@ import builtins
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -90,7 +89,7 @@ class Tracer:
         self.caller: Loc | None = None
         # >>> stage 7
         self.calls: list[Any] = []
-        self.builder.call = partial(inline, self)
+        self.builder.call = lambda fn, *args, **kwargs: inline(self, fn, *args, **kwargs)
         # <<<
 
     def enter(self, source: Source, env: Mapping[str, object]) -> None:
