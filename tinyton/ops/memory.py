@@ -182,7 +182,8 @@ def _store_loop(e, op, layout, width: int, whole: bool) -> None:
         whole = e.whole(op, s, width)
         if whole:
             s.line(f"if ({whole}) {{")
-        s.line(f"{'    ' if whole else ''}{e.vector_store(dtype, width, op.attrs.get('cache'))}({s.get(ptr)}, {', '.join(values)});")
+        write = e.vector_store(dtype, width, op.attrs.get("cache"))
+        s.line(f"{'    ' if whole else ''}{write}({s.get(ptr)}, {', '.join(values)});")
         if whole:
             s.line("} else {")
             for k in range(width):
