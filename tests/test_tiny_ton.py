@@ -281,6 +281,36 @@ def test_wrong(interpreter, call):
     assert message in str(e.value) and "^" in str(e.value)
 
 
+def test_through_branches_and_loops(mapping):
+    x = RNG.standard_normal(64).astype(np.float32)
+    k = kernel("""
+@tt.jit
+def k(x, out, n):
+    i = tt.arange(0, 64)
+    a = tt.load(x + i)
+    if n > 3:
+        tt.shared_store(i, a * 2)
+        b = tt.shared_load(63 - i)
+    else:
+        tt.shared_store(i, a)
+        b = tt.shared_load(i)
+    r = 0
+    while r < n:
+        tt.shared_store((i + r) % 64, b)
+        b = tt.shared_load(i) + 1
+        r += 1
+    tt.store(out + i, b + tt.shared_load(0))
+""")
+    for n in (0, 2, 5):
+        out, held = np.zeros(64, np.float32), x * 2 if n > 3 else x.copy()
+        b = held[::-1] if n > 3 else held
+        for r in range(n):
+            held = np.roll(b, r)
+            b = held + 1
+        k[1](x, out, n, num_warps=mapping.warps)
+        same_bits(out, b + held[0])
+
+
 def test_each_program_has_a_buffer_of_its_own(executor):
     out = np.zeros(4, np.int64)
     kernel("""
