@@ -541,7 +541,7 @@ def k(out, M: tt.constexpr, N: tt.constexpr):
     assert e.value.loc.line == 3
 
 
-# Streams, threads, forks, many launches
+# Streams, threads, forks
 
 
 def test_streams(compiler):
@@ -693,35 +693,3 @@ def test_processes_that_are_spawned(compiler, tmp_path):
             print(*pool.map(work, range(2)))
     """
     assert python(tmp_path, script, TINYTON_BACKEND=compiler).stdout.split() == ["True"] * 3
-
-
-def test_many_launches_do_not_grow(compiler, tmp_path):
-    script = """
-    import gc, tracemalloc
-
-    def pages():
-        with open("/proc/self/statm") as f:
-            return int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
-
-    host, device = np.zeros(64, np.float32), tt.zeros(64, tt.float32)
-
-    def launches(n):
-        for k in range(n):
-            put[1](device, 64, 1.0 + k, BLOCK=64)
-            if k % 10 == 0:
-                put[1](host, 64, 1.0 + k, BLOCK=64)
-        tt.synchronize()
-        gc.collect()
-
-    launches(1000)
-    before = pages()
-    launches(10_000)
-    resident = pages() - before
-    tracemalloc.start()
-    launches(1000)
-    before = tracemalloc.get_traced_memory()[0]
-    launches(1000)
-    print(tracemalloc.get_traced_memory()[0] - before, resident)
-    """
-    traced, resident = map(int, python(tmp_path, script, TINYTON_BACKEND=compiler).stdout.split())
-    assert traced < 30_000 and resident < 8 << 20

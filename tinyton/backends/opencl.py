@@ -62,7 +62,7 @@ def unusable() -> str | None:
 
 def _log(error: Exception) -> str:
     """What the driver's compiler said, in at most 20 lines, without the paths of this machine."""
-    text = re.sub(r"(?s)^.*?Build on <.*?>:\n+|\n\(options:.*", "", str(error))
+    text = re.sub(r"(?s)^.*?Build on <.*?>:\n+|\n=+\nBuild on.*|\n\(options:.*", "", str(error))
     return "\n".join(re.sub(r"/\S*/", "", text).strip().splitlines()[:20])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -45,7 +46,7 @@ class Lowered:
         out = []
         for text, at in self.lines:
             if at and text.strip():
-                out.append(f'#line {at.line} "{at.kind} {ascii(at.kernel)[1:-1]}"')
+                out.append(f'#line {at.line} "{at.kind} {re.sub(r"[^ -~]", "_", at.kernel)}"')
             out.append(text)
         return "\n".join(out)
 
