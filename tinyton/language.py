@@ -48,7 +48,7 @@ class LanguageFunction:
 
 FUNCTIONS = {name: LanguageFunction(name, entry) for name, entry in ops.PUBLIC.items()}
 DTYPES = {("bool_" if d is dtypes.bool_ else d.name): d for d in dtypes.ALL} | {"int1": dtypes.bool_}
-NAMES = FUNCTIONS | DTYPES | {"constexpr": constexpr}
+NAMES: dict[str, object] = FUNCTIONS | DTYPES | {"constexpr": constexpr}
 # >>> stage 7
 
 
@@ -68,7 +68,8 @@ def _module(name: str, **names: object) -> ModuleType:
 _MATH = {n: f for n, f in FUNCTIONS.items() if f.entry.rule.__module__.endswith((".math", ".functions"))}
 _MATH |= {n: FUNCTIONS[n] for n in ("abs", "cdiv", "fma", "maximum", "minimum")}
 math = _module("math", **_MATH)
-extra = _module("extra", libdevice=_module("extra.libdevice", **_MATH))
+_libdevice = _module("extra.libdevice", **_MATH)
+extra = _module("extra", libdevice=_libdevice, cuda=_module("extra.cuda", libdevice=_libdevice))
 NAMES |= {"PropagateNan": PropagateNan, "math": math, "extra": extra}
 # <<<
 globals().update(NAMES)

@@ -151,12 +151,14 @@ def relu(b: Builder, x: Operand) -> Value:
 
 
 @op(numpy=None, emit=None, kind="macro")
-def softmax(b: Builder, x: Operand, dim: int = 0, keep_dims: bool = False, ieee_rounding: bool = False) -> Value:
-    """``exp(x)`` divided by its sum along ``dim``; a tile of x's shape, whatever ``keep_dims`` says.
+def softmax(
+    b: Builder, x: Operand, dim: int | None = None, keep_dims: bool = False, ieee_rounding: bool = False
+) -> Value:
+    """``exp(x)`` divided by its sum along ``dim`` (None: 0); a tile of x's shape, whatever ``keep_dims`` says.
 
     The greatest element is taken off first, so that nothing overflows. 16-bit floats are rounded once, at the end.
     """
-    v = floating(b, x)
+    v, dim = floating(b, x), dim or 0
     y = cast_value(b, v, v.type.dtype.register)
     e = exp(b, sub(b, y, max_(b, y, dim, keep_dims=True)))
     return cast_value(b, truediv(b, e, sum_(b, e, dim, keep_dims=True)), v.type.dtype)
