@@ -117,3 +117,27 @@ def test_a_loop_without_rounds_keeps_the_order_around_it(mapping):
     x, y, out = (np.zeros(512, np.int32) for _ in range(3))
     around[1](x, y, out, 0, BLOCK=512, num_warps=mapping.warps)
     assert np.array_equal(out, np.arange(512) ^ 511)
+
+
+STEPS = {  # the body of a loop that goes through x in steps of BLOCK, and whether its rounds meet in other threads
+    "for k in range(0, n, BLOCK): tt.store(x + k + i, tt.load(x + k + i) + k)": False,
+    "for k in range(0, n - 1, BLOCK // 2): tt.store(x + k + i, tt.load(x + k + i) + k)": True,
+    "for k in range(0, n, BLOCK): tt.store(x + i, tt.load(x + i) + k); x += BLOCK": False,
+    "for k in range(0, n, BLOCK): tt.store(x + i, tt.load(x + i) + k); x += 1": True,
+    "for k in range(0, n, BLOCK): tt.store(x + (i ^ 1), tt.load(x + i) + k); x += BLOCK": True,
+    "p = x + i\n    for k in range(0, n, BLOCK): tt.store(p, tt.load(p) + k); p += BLOCK": False,
+    "q = tt.make_block_ptr(x, (n,), (1,), (0,), (BLOCK,), (0,))\n    for k in range(0, n, BLOCK):"
+    "\n        tt.store(q, tt.load(q) + k)\n        q = tt.advance(q, (BLOCK,))": False,
+}
+
+
+@pytest.mark.parametrize("body", STEPS, ids=range(len(STEPS)))
+def test_rounds_that_go_on_do_not_wait(mapping, body):
+    k = kernel(f"@tt.jit\ndef k(x, n, BLOCK: tt.constexpr):\n    i = tt.arange(0, BLOCK)\n    {body}")
+    x, want = (np.random.default_rng(5).integers(0, 99, 1024).astype(np.int32) for _ in range(2))
+    k[1](x, 512, BLOCK=128, num_warps=mapping.warps)
+    with tt.backends.use("interpreter"):
+        k[1](want, 512, BLOCK=128)
+    assert np.array_equal(x, want)
+    if mapping.executor == "opencl" and mapping.warps == 4:
+        assert ("barrier" in k.compile(x, 512, BLOCK=128, num_warps=4).source) == STEPS[body]

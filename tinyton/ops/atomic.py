@@ -36,15 +36,24 @@ LOOP = """
 }}"""
 
 
+def _turns(lanes, at) -> list:
+    """Lanes in groups without two on one element, such that those on one element keep their order."""
+    if not lanes.size:
+        return []
+    lanes = lanes[np.argsort(at.flat[lanes], kind="stable")]
+    first = np.flatnonzero(np.diff(at.flat[lanes], prepend=-1))
+    turn = np.arange(lanes.size) - np.repeat(first, np.diff(first, append=lanes.size))
+    return np.split(lanes[np.argsort(turn, kind="stable")], np.cumsum(np.bincount(turn))[:-1])
+
+
 def _fetch(run, op, ptr, value, mask=None, expected=None):
     """Lanes that share an element take turns, the first lane first."""
     dtype, how, shape = op.operands[0].type.dtype, op.attrs["how"], op.operands[0].type.shape
     on = np.broadcast_to(np.asarray(True if mask is None else mask), shape)
     out = np.zeros(shape, dtype.register.numpy)
     buffer, at = run.access(op, "atomic", np.broadcast_to(ptr, shape), on)
-    left, bits = np.flatnonzero(on), f"u{dtype.itemsize}"
-    while left.size:
-        now = left[np.sort(np.unique(at.flat[left], return_index=True)[1])]
+    bits = f"u{dtype.itemsize}"
+    for now in _turns(np.flatnonzero(on), at):
         places, x = at.flat[now], np.reshape(value, -1)[now]
         old = buffer.flat[places]
         if how == "cas":
@@ -53,7 +62,6 @@ def _fetch(run, op, ptr, value, mask=None, expected=None):
         else:
             new = pack(round_to(MEANING[how](unpack(old, dtype), x), dtype), dtype)
         buffer.flat[places], out.flat[now] = new, unpack(old, dtype)
-        left = np.setdiff1d(left, now)
     return out
 
 
@@ -117,7 +125,8 @@ def _call(e, op, ptr: str, *values: str) -> str:
             word, to, back = e.c(dtype), "{}", "{}"
         at = ptr if to == "{}" else f"({e.dialect.memory}{word}*)({ptr})"
         args = [to.format(x) for x in values]
-        return back.format(f"{instruction(e, how, bits, scope)}({', '.join([at, *args])})")
+        text = f"{instruction(e, how, bits, scope)}({', '.join([at, *args])})"
+        return back.format(text) if op.results else text
     name = f"atomic_{how}{SCOPES[scope]}_{dtype.name}"
     if name not in e.helpers:
         to, back = _bits(e, dtype)

@@ -12,7 +12,7 @@ from ..ir import Builder, Type, Value
 from . import OPS, op
 from .create import tile_shape
 from .memory import as_pointer, load, store
-from .typing import Operand, Struct, cast_value, constant_int, describe, literal, value_of
+from .typing import Operand, Struct, cast_value, constant_int, describe, literal
 
 Numbers = tuple[Operand, ...]
 
@@ -49,9 +49,9 @@ class BlockPointer(Struct):
                     "expand", (at,), at.type.with_shape((*at.type.shape[:axis], 1, *at.type.shape[axis:])), axis=axis
                 )
             at = OPS["add"].rule(b, at, offset)
-            pointer = OPS["add"].rule(b, pointer, at if _is(stride, 1) else OPS["mul"].rule(b, at, stride))
+            pointer = OPS["add"].rule(b, pointer, at if _is(stride, 1) else OPS["mul"].rule(b, at, _wide(b, stride)))
             if d in inside:
-                part = OPS["and"].rule(b, OPS["ge"].rule(b, at, 0), OPS["lt"].rule(b, at, self.shape[d]))
+                part = OPS["and"].rule(b, OPS["ge"].rule(b, at, 0), OPS["lt"].rule(b, at, _wide(b, self.shape[d])))
                 mask = part if mask is None else OPS["and"].rule(b, mask, part)
         return pointer, mask, float("nan") if padding == "nan" and mask is not None else None
 
@@ -86,6 +86,10 @@ def _is(x: object, number: int) -> bool:
     return not isinstance(x, Value) and x == number
 
 
+def _wide(b: Builder, x: Operand) -> Value:
+    return cast_value(b, x, int64) if isinstance(x, Value) else literal(b, x, int64)
+
+
 def _numbers(xs: object, rank: int | None, what: str) -> Numbers:
     """A tuple of integers, of this length."""
     found = xs if isinstance(xs, tuple) else (xs,)
@@ -102,7 +106,7 @@ def _numbers(xs: object, rank: int | None, what: str) -> Numbers:
 
 def _offsets(b: Builder, xs: object, rank: int) -> tuple[Value, ...]:
     found = _numbers(xs, rank, "offsets")
-    return tuple(literal(b, x, int64) if isinstance(x, int) else cast_value(b, value_of(b, x), int64) for x in found)
+    return tuple(_wide(b, x) for x in found)
 
 
 def _array(base: object, shape: object, strides: object, block_shape: object) -> tuple:

@@ -37,11 +37,18 @@ class Rounds:
         self.paces: dict[Value, int | None] = dict.fromkeys(loop.blocks[0].params)
         for op in ops_of(loop.blocks[0]):
             self.paces |= dict.fromkeys(p for b in op.blocks for p in b.params)
+        step = facts[loop.head[2]] if loop.head else Info(low=1, high=1)
         if loop.head:
-            self.paces[loop.blocks[0].params[0]] = 1
+            self.paces[loop.blocks[0].params[0]] = int(step.low) if step.low == step.high else 1
+        for _, param, end, _ in loop.carried if step.low == step.high else ():
+            by = self.made.get(end)
+            if by and by.name in ("add", "addptr") and param is by.operands[0]:
+                much = facts[by.operands[1]]
+                self.paces[param] = int(much.low) if much.low == much.high else None
 
     def pace(self, v: Value) -> int | None:
-        """By how much a value grows with the loop's index; None if it changes otherwise."""
+        """By how much a value grows in a round, or, if the loop's step is not known, with the loop's index; None if it
+        changes otherwise."""
         if v not in self.paces:
             self.paces[v] = self._pace(self.made[v]) if v in self.made else 0
         return self.paces[v]
@@ -75,9 +82,15 @@ def fences(kernel: Kernel, layouts: dict[Op, Layout], facts: dict[Value, Info]) 
     found: set[Op] = set()
     ops = tuple(kernel.ops())
     made = {v: op for op in ops for v in op.results}
+    carried = {param: (start, end) for op in ops for start, param, end, _ in op.carried}
 
     def trace(ptr: Value) -> tuple[Value | str | None, tuple]:
         op = made.get(ptr)
+        if op is None and ptr in carried:  # moved on in each round
+            start, end = carried[ptr]
+            while end in made and made[end].name in ("addptr", *HINTS):
+                end = made[end].operands[0]
+            return trace(start)[0] if end is ptr else None, (ptr,)
         if op is None:
             return (ptr, ()) if ptr in kernel.params else (None, (ptr,))
         if op.name == "shared":
