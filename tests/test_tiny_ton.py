@@ -334,3 +334,14 @@ def k(x):
     tt.store(x + i, tt.shared_load(63 - i))
 """)
     assert tt.count(k, 1, x).bytes == 512
+
+
+def test_load4_is_one_access_of_a_gpu():
+    from tinyton.codegen.dialect import CUDA
+    from tinyton.codegen.lower import front, lower
+    from tinyton.specialize import Specialization, parse
+
+    types = dict.fromkeys(("x_ptr", "y_ptr", "out_ptr"), "*float32:16") | {"n": "int32"}
+    spec = Specialization(tuple(parse(types).items()), ())
+    low = lower(front(dot_kernel.source, spec), spec, 64, CUDA, lambda n: "")
+    assert low.source.count("load_float32x4(&") == 2 and "convert" not in low.source

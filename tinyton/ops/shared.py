@@ -12,6 +12,9 @@ from ..ir import Builder, Type, Value
 from . import op
 from .arithmetic import add
 from .memory import as_pointer, load, store
+from .program import arange
+from .rearrange import part, reshape
+from .shape import expand
 from .typing import Operand, constant_int, number, value_of
 
 
@@ -79,5 +82,12 @@ def sync(b: Builder) -> None:
 
 @op(numpy=None, emit=None, kind="macro")
 def load4(b: Builder, ptr: Value) -> tuple[Value, ...]:
-    """The four elements from ``ptr`` on, as a tuple: ``a, b, c, d = tt.load4(ptr)``."""
-    return tuple(load(b, add(b, as_pointer(ptr), k)) for k in range(4))
+    """The four elements from ``ptr`` on, as a tuple: ``a, b, c, d = tt.load4(ptr)``. From aligned addresses, a GPU
+    loads them at once."""
+    p = as_pointer(ptr)
+    shape = p.type.shape
+    if not shape or any(n & (n - 1) for n in shape):
+        return tuple(load(b, add(b, p, k)) for k in range(4))
+    four = load(b, add(b, expand(b, p, len(shape)), arange(b, 0, 4)))
+    pairs = reshape(b, four, (*shape, 2, 2))
+    return tuple(part(b, part(b, pairs, k % 2), k // 2) for k in range(4))
