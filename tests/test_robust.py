@@ -331,6 +331,21 @@ def test_a_fault_on_the_device(tmp_path):
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("variable", ["NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS", "TINYTON_BUILD_OPTIONS"])
+def test_flags_that_nvcc_takes_from_the_environment_are_in_the_key(cuda, monkeypatch, variable):
+    """The same kernel built under other flags is another entry of the disk cache."""
+    module = SimpleNamespace(get_function=lambda name: None)
+    cuda.arch, cuda._key, cuda.cu.module_from_buffer, built = "sm_90", "cuda", lambda binary: module, []
+    cuda._compile = lambda low, options: built.append(options) or b"binary"
+    monkeypatch.setenv("TINYTON_BACKEND", "interpreter")
+    value = np.random.default_rng().integers(1 << 30)
+    low = kernel(f"@tt.jit\ndef k(x):\n    tt.store(x, {value})").compile(np.zeros(1, np.int32)).low
+    for flags in (None, "-fmad=true", None, "-g", "-fmad=true"):
+        monkeypatch.setenv(variable, flags) if flags else monkeypatch.delenv(variable, raising=False)
+        cuda.build(low)
+    assert len(built) == 3
+
+
 # Names and texts
 
 
@@ -385,12 +400,14 @@ def test_kernels_and_variables_with_hostile_names(executor):
     out = np.zeros((len(LOCALS), 4), np.float32)
     k[1](x, out)
     same_bits(out, 2 * x[np.arange(len(LOCALS))[:, None] + np.arange(4)])
+    assert k.compile(x, out).low.located.isascii()
     text = "".join(f"@tt.jit\ndef {n}({n}_):\n    tt.store({n}_, {i})\n\n" for i, n in enumerate(NAMES))
     kernels = kernel(text + f"k = [{', '.join(NAMES)}]")
     for i, k in enumerate(kernels):
         out = np.zeros(1, np.int32)
         k[1](out)
         assert out[0] == i, k
+        assert k.compile(out).low.located.isascii(), "PyCUDA writes it in the encoding of the locale"
 
 
 @pytest.mark.parametrize("name", ["threadIdx", "new", "printf", "λ", "c" * 300, "double", "uint4"])

@@ -174,7 +174,10 @@ class Executor:
     def build(self, low: Any) -> Any:
         """The loaded function and how to pack its arguments, from the disk cache or from nvcc."""
         options = [*FLAGS, *cache.build_options()]
-        entry = cache.Entry(low.source, self._key, " ".join(options))
+        asked = [
+            os.environ.get(f"NVCC_{word}_FLAGS", "") for word in ("PREPEND", "APPEND")
+        ]  # nvcc reads them by itself
+        entry = cache.Entry(low.source, self._key, " ".join(options + asked))
         with self.here():
             binary, module = entry.read(), None
             if binary is not None:
