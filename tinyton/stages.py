@@ -23,7 +23,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -86,7 +86,22 @@ def stages(root: Path = PACKAGE) -> list[Stage]:
         names = [x for s in found for x in ((s.number,) if key == "number" else getattr(s, key))]
         if twice := [x for x in names if names.count(x) > 1]:
             raise TinytonError(f"stages.toml: {twice[0]!r} is listed twice among {key}")
-    return sorted(found, key=lambda s: s.number)
+    found.sort(key=lambda s: s.number)
+    if root == PACKAGE:
+        _own_ops(found)
+    return found
+
+
+def _own_ops(known: list[Stage]) -> None:
+    """An op that the table does not name comes with its file, and a file that it does not name with the last stage."""
+    from .ops import OPS
+
+    listed = {op for s in known for op in s.ops}
+    for name, entry in OPS.items():
+        if name not in listed:
+            file = f"ops/{entry.rule.__module__.split('.')[-1]}.py"
+            k = next((k for k, s in enumerate(known) if file in s.files), -1)
+            known[k] = replace(known[k], ops=(*known[k].ops, name))
 
 
 def sources(number: int, root: Path = PACKAGE) -> dict[str, str]:

@@ -9,7 +9,7 @@ from ..errors import KernelTypeError, KernelValueError
 from ..ir import Builder, Type, Value
 from . import OPS, op
 from .convert import pitched, room, stage
-from .shape import full_tile
+from .rearrange import full_tile
 from .typing import cast_value, constant_dtype, number
 
 PRECISIONS = ("tf32", "tf32x3", "ieee")

@@ -8,7 +8,7 @@ from ..errors import KernelTypeError, KernelValueError
 from ..ir import Builder, Value
 from . import op
 from .convert import pitched, room, stage
-from .shape import full_tile
+from .rearrange import full_tile
 from .typing import axis_of, number
 
 

@@ -10,8 +10,8 @@ from ..errors import KernelTypeError, KernelValueError
 from ..ir import Builder, Value
 from ..layout import log2
 from . import OPS, op
+from .rearrange import flip, full_tile, halves, joined, reshape
 from .reduction import reduce
-from .shape import flip, full_tile, halves, joined, reshape
 from .typing import Operand, axis_of, broadcast, cast_value, constant_int, number, same_shape
 
 Tiles = tuple[Value, ...]
