@@ -206,3 +206,46 @@ def k(x):
     with pytest.raises(tt.DeviceAssertError) as caught:
         assert printed(lambda: k[1](np.ones(1, np.float32))) == ['pid (0, 0, 0) */ %s %n "\\: 1.0']
     assert caught.value.message.endswith(": */ %s \" \\ 'λ' \n end")
+
+
+NOTEBOOK = """
+import numpy as np, tinyton as tt
+@tt.jit
+def show(x, BLOCK: tt.constexpr):
+    i = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
+    tt.device_print("x", tt.load(x + i))
+    tt.device_assert(tt.load(x + i) < 5, "too much")
+x = np.arange(6, dtype=np.float32)
+---
+print("before"); show[2](x, BLOCK=2); print("after")
+---
+show[3](x, BLOCK=2)
+"""
+
+
+@pytest.mark.parametrize("executor", ["interpreter"])  # what prints is Python on every executor
+def test_a_notebook_shows_prints_in_the_cell_that_launched(executor, tmp_path):
+    """Also under nbval, which runs a notebook while pytest captures what C prints."""
+    client = pytest.importorskip("nbclient")
+    import os
+    import subprocess
+    import sys
+
+    import nbformat
+    from processes import ROOT
+
+    cells = [nbformat.v4.new_code_cell(text.strip()) for text in NOTEBOOK.split("---\n")]
+    cells[2].metadata["tags"] = ["raises-exception"]
+    nb = nbformat.v4.new_notebook(cells=cells)
+    environ = dict(os.environ, TINYTON_BACKEND=executor, PYTHONPATH=str(ROOT))
+    client.NotebookClient(nb, timeout=60).execute(env=environ)
+    lines = [f"pid ({p}, 0, 0) idx ({e}) x: {2 * p + e}.0\n" for p in range(3) for e in range(2)]
+    assert [o.text for o in cells[1].outputs] == ["before\n" + "".join(lines[:4]) + "after\n"]
+    assert cells[2].outputs[0].text == "".join(lines)
+    assert "device_assert failed in pid (2, 0, 0) idx (1): too much" in "".join(cells[2].outputs[1].traceback)
+    nbformat.write(nb, tmp_path / "prints.ipynb")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--nbval", "--nbval-current-env"]
+    done = subprocess.run(
+        [*command, "prints.ipynb"], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0 and "3 passed" in done.stdout, done.stdout

@@ -366,7 +366,10 @@ NAMES = [
 LOCALS = [
     "threadIdx",
     "new",
-    "int_",
+    "int",
+    "float",
+    "kernel",
+    "main",
     "blockIdx",
     "this",
     "unsigned",

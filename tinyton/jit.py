@@ -365,7 +365,8 @@ def _checked(function: Callable, rules: Mapping[str, Callable], options: dict[st
 
 
 def jit(function: Any = None, **options: Any) -> Any:
-    """Makes a kernel of a function; it is compiled for the types of its arguments when it is launched.
+    """Makes a kernel of a function; it is compiled for the types of its arguments when it is launched, and keeps the 64
+    variants that were used last.
 
     As ``@tt.jit(...)`` it takes Triton's options: ``do_not_specialize`` and ``do_not_specialize_on_alignment`` list
     parameters, by name or position, of which no variant is made for what 16 divides; ``debug=False`` leaves
