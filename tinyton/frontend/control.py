@@ -435,7 +435,7 @@ class Loop:
         for n in self.start:
             if n != "?go":
                 finals = [y if x is UNSET else x for x, y in zip(self.shape[n][0], ends[n], strict=True)]
-                t.env[n], t.bound_at[n] = self.build(n, results, finals), at_end[n]
+                t.env[n], t.bound_at[n] = self.build(n, results, finals), at_end.get(n, 0)
         for n in inside:
             if not n.startswith("?") and (n not in self.before or self.index and n == self.index.name):
                 t.bound_at[n] = at_end[n]
