@@ -84,6 +84,28 @@ def test_one_dimension_and_five(warps):
     assert np.array_equal(got[16:].reshape(2, 1, 2, 2, 4), want)
 
 
+def test_a_product_by_programs_that_take_several_tiles(warps):
+    @tt.jit
+    def k(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+        a = tl.make_tensor_descriptor(a_ptr, shape=[M, K], strides=[K, 1], block_shape=[BM, BK])
+        b = tl.make_tensor_descriptor(b_ptr, shape=[N, K], strides=[K, 1], block_shape=[BN, BK])
+        c = tl.make_tensor_descriptor(c_ptr, shape=[M, N], strides=[N, 1], block_shape=[BM, BN])
+        for tile in tl.range(tl.program_id(0), tl.cdiv(M, BM) * tl.cdiv(N, BN), tl.num_programs(0), flatten=True):
+            row = tile // tl.cdiv(N, BN) * BM
+            column = tile % tl.cdiv(N, BN) * BN
+            acc = tl.zeros((BM, BN), tl.float32)
+            for j in range(tl.cdiv(K, BK)):
+                acc = tl.dot(a.load([row, j * BK]), b.load([column, j * BK]).T, acc)
+            c.store([row, column], acc.to(c.dtype))
+
+    m, n, p = 50, 37, 40
+    rng = np.random.default_rng()
+    a, b = (rng.integers(-4, 5, s).astype(np.float16) for s in ((m, p), (n, p)))
+    c = Guarded((m, n), np.float16)
+    k[3](a, b, c.array, m, n, p, BM=32, BN=16, BK=16, num_warps=warps)
+    assert np.array_equal(c.check(), a @ b.T)
+
+
 def test_accesses_are_vectors(monkeypatch):
     if tt.backends.available()["opencl"]:
         pytest.skip("no OpenCL here")
