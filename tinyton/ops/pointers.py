@@ -143,7 +143,9 @@ def make_block_ptr(
     a dimension; where a stride is the literal 1, accesses are vectors. ``order`` has no effect: the strides tell.
     """
     pointer, extents, steps, block = _array(base, shape, strides, block_shape)
-    if order is not None and sorted(_numbers(order, len(block), "order")) != list(range(len(block))):
+    if order is not None and sorted(constant_int(d, "order") for d in _numbers(order, len(block), "order")) != list(
+        range(len(block))
+    ):
         raise KernelValueError(
             f"order is {order}, not the dimensions 0 to {len(block) - 1} in some order", argument="order"
         )
