@@ -362,7 +362,7 @@ def test_arguments_that_do_not_fit_the_parameters(interpreter):
         ((out,), {}, "k is missing n"),
         ((out, 1, 2, 3), {}, "k takes 3 arguments (out, n, B), 4 were given"),
         ((out, 1), {"C": 1}, "k has no parameter C"),
-        ((out, None), {}, "argument n is a NoneType"),
+        ((out, None), {}, "expected a tile or a number, not None"),
         ((out, "a"), {}, "argument n is a str"),
     ):
         with pytest.raises(tt.TinytonError) as caught:

@@ -222,7 +222,7 @@ def cuda(monkeypatch):
     cu = SimpleNamespace(
         Error=Error, memcpy_dtoh=driver, memcpy_htod=driver, mem_alloc=lambda n: driver() or Allocation()
     )
-    executor.cu, executor.context, executor.device = cu, context, None
+    executor.cu, executor.context, executor._side = cu, context, None
     executor.thread, executor.forked, executor.lost, executor.last = 0, False, "", None
     monkeypatch.setattr(module.atexit, "register", lambda f: None)
     monkeypatch.setattr(module.Executor, "_after_torch", lambda self, stream: contextlib.nullcontext(stream))

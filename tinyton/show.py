@@ -108,10 +108,10 @@ def _name_of(thing: object) -> tuple[str, int | None]:
     name = getattr(thing, "__qualname__", "<locals>")
     if inspect.ismodule(thing):
         where, name = thing.__name__, ""
-    elif "<locals>" in name:
+    elif "<locals>" in name and not isinstance(thing, (int, float)):
         where, name = _bound(thing)
     else:
-        where = thing.__module__
+        where = getattr(thing, "__module__", "")
     package, _, module = where.partition(".")
     staged = _STAGE.fullmatch(package)
     if package != __package__ and not staged:

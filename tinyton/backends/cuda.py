@@ -141,6 +141,7 @@ class Executor:
             ". Restart the process: nothing more runs on the device in this one. With TINYTON_BACKEND=interpreter the "
             "same launch tells the program and the element"
         )
+        self._keep(self.context, self._side)
         return BackendError(self.lost)
 
     def refused(self, name: str, error: Exception, threads: str = "") -> Exception:
@@ -341,7 +342,10 @@ class Executor:
         with suppress(BackendError, self.cu.Error), self.here():
             self.context.synchronize()
             owned.clear()
-        for x in owned:
+        self._keep(*owned)
+
+    def _keep(self, *things: Any) -> None:
+        for x in things:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(x))
 
 
