@@ -4,6 +4,7 @@ way of a launch, which needs no GPU to be checked."""
 import gc
 import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from types import SimpleNamespace
 
@@ -162,7 +163,7 @@ class dtype:  # noqa: N801
 
 def test_warmup_takes_types_for_arrays(executor):
     k = triton.jit(copy)
-    for f32 in (tl.float32, np.float32, np.dtype("f4"), "*float32:16", "*f32:16"):
+    for f32 in (tl.float32, np.float32, np.dtype("f4"), dtype(), "*float32:16", "*f32:16"):
         compiled = k.warmup(f32, f32, 4, grid=(1,), BLOCK=64)
     x, out = triton.to_device(floats(64)), triton.zeros(64, tl.float32)
     assert k.compile(x, out, 4, BLOCK=64) is compiled and len(k._cache) == 1
@@ -236,6 +237,23 @@ def test_a_kernel_keeps_a_bounded_number_of_variants(executor, monkeypatch):
     assert isinstance(k._cache, dict) and all(isinstance(c, triton.CompiledKernel) for c in k._cache.values())
     k._cache.clear()
     assert not k._cache
+
+
+def test_threads_share_few_variants(executor, monkeypatch):
+    """Threads that push each other's variants out get the right kernel all the same."""
+    monkeypatch.setattr(jit, "VARIANTS", 3)
+    k = kernel("@tt.jit\ndef k(out, N: tt.constexpr):\n    tt.store(out, N)")
+
+    def work(t):
+        out = np.zeros(1, np.int32)
+        for n in np.random.default_rng(t).integers(0, 6, 30).tolist():
+            k[1](out, N=n)
+            if out[0] != n:
+                return t, n
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(work, range(6))) == [None] * 6
+    assert len(k._cache) == len(k._used) == 3
 
 
 # The short way
