@@ -83,9 +83,10 @@ def _if(run, op, condition):
 def _emit_if(e, op):
     for result in op.results:
         e.declare_for(result)
-    e.open(f"if ({e.scalar(op.operands[0])}) {{", op)
+    first, second = (bool(b.ops or b.yields) for b in op.blocks)
+    e.open(f"if ({e.scalar(op.operands[0]) if first else '!' + e.atom(op.operands[0])}) {{", op)
     for k, branch in enumerate(op.blocks):
-        if k and (branch.ops or branch.yields):
+        if k and first and second:
             e.reopen("} else {")
         e.block(branch)
         e.assign(op.results, branch.yields)
