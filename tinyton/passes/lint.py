@@ -83,7 +83,7 @@ def _fills(kernel: Kernel) -> Iterator[Finding]:
     if not any(_mask(op) for op in lane.made.values()):
         return
     for op in kernel.ops():
-        if op.name == "reduce" and op.attrs.get("combine") in UFUNC:
+        if op.name == "reduce" and any(op.operands[0].type.shape[d] > 1 for d in op.attrs["axes"]):  # type: ignore[attr-defined]
             yield from lane.check(op.operands[0], op.attrs["axes"], op, op.attrs["combine"])  # type: ignore[arg-type]
         elif op.name == "matmul":
             rank = len(op.result.type.shape)
