@@ -99,6 +99,24 @@ tt.store(out + 1, math.floor(math.sqrt(17)) + a)
     assert run(lines, 1, size=2, inner=other, K=7, math=math) == [5000 + 105 + 7, 5]
 
 
+def test_pointers_and_tuples_from_several_places(executor):
+    head = """
+@tt.jit
+def pick(p, n):
+    for i in range(4):
+        if i == n:
+            return p + i, (i, None, "loop")
+    return p + 5, (n, None, "loop")
+"""
+    lines = """
+p, rest = pick(out, a)
+tt.store(p, rest[0])
+tt.static_assert(rest[1] is None and rest[2] == "loop")
+"""
+    assert run(lines, 2, head=head) == [-99, -99, 2, -99, -99, -99, -99, -99]
+    assert run(lines, 9, head=head) == [-99, -99, -99, -99, -99, 9, -99, -99]
+
+
 def test_a_kernel_is_launched_and_called(executor):
     head = """
 @tt.jit

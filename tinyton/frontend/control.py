@@ -54,7 +54,7 @@ def clear(t: Tracer, node: Clear) -> object:
 def like(t: Tracer, x: object, want: Type) -> Value:
     """A number, or a value whose type is still open, as ``want``."""
     if x is UNSET:
-        scalar = t.builder.add("const", (), Type(want.dtype, (), want.pointer), value=0)
+        scalar = t.builder.add("const", (), want.with_shape(()), value=0)
         return broadcast(t.builder, scalar, want.shape)
     v = value_of(t.builder, x, want.dtype)
     v = cast_value(t.builder, v, want.dtype)

@@ -102,9 +102,7 @@ def leave(t: Tracer, node: ast.Return) -> None:
 
 @visits(ast.Break, ast.Continue)
 def jump(t: Tracer, node: ast.Break | ast.Continue) -> None:
-    if not hasattr(node, "flag"):
-        raise KernelSyntaxError(f"{type(node).__name__.lower()} is for loops")
-    t.env[node.flag] = True
+    t.env[node.flag] = True  # type: ignore[union-attr]
     # === before
     # if node.value is not None or node is not t.source.tree.body[-1]:
     #     t.refuse(node, "return" if node.value is None else "return of a value")

@@ -31,7 +31,7 @@ HANDLERS: dict[type[ast.AST], Handler] = {}
 
 INSTEAD = {
     "Return": "a kernel gives its results through tt.store",
-    "FunctionDef": "define it at module level",
+    "FunctionDef": "define it at module level, under @tt.jit",
     "AsyncFunctionDef": "define it at module level",
     "ClassDef": "define it at module level",
     "TypeAlias": "define it at module level",

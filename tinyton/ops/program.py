@@ -77,7 +77,7 @@ def _const(run, op):
 
 @op(
     numpy=_const,
-    emit=lambda e, op: e.dialect.literal(op.attrs["value"], op.result.type.dtype),
+    emit=lambda e, op: "0" if op.result.type.pointer else e.dialect.literal(op.attrs["value"], op.result.type.dtype),
     kind="index",
     cheap=True,
     public=False,
