@@ -33,6 +33,7 @@ from model import (
     ROUNDED,
     SMOOTH,
     SUMMED,
+    UNSIGNED,
     Array,
     Pointer,
     Tile,
@@ -283,13 +284,20 @@ class Maker:
     def load(self, a, place=""):
         """A tile from a pattern of places, with a mask or without."""
         shape = self.pick(self.shapes[:3] if self.chance(3) else self.shapes)
-        form = self.pick(["rows", "rows", "gather", "narrow", "masked"])
+        form = self.pick(["rows", "rows", "gather", "narrow", "masked", "wraps"])
         args = ""
         if form == "narrow":
             text, reach = f"({self.expr('uint8', shape, 1)} & 255) * 3 + 1", 255 * 3 + 2
+        elif form == "wraps":  # beyond 16 bits, but not as an offset
+            near = f"({self.expr('uint16', shape, 1)} & 127).to(tt.int16)"
+            ways = ["({a} * 300) % {k}", "({a} * 300 // 7) % {k}", "({a} << 9) % {k}", "tt.abs({a} * -300) % {k}"]
+            ways += ["tt.where(on, {a} * 300, {a}) % {k}", "({a} * 300 if on else {a} * -299) % {k}"]
+            ways += ["tt.maximum({a} * 300, -7) % {k}", "(({a} * 301) & 255) % {k}", "({a} * 300 >> 3) % {k}"]
+            text, reach = self.pick(ways).format(a=near, k=100), 100
         elif form in ("gather", "masked"):
-            d, k = self.pick(["int32", "int64", "uint8", "int16", "uint32"]), self.pick([5, 1, 64, 100])
-            text, reach = f"{self.expr(d, shape, 2)} % {k}", k
+            u, k = self.pick(UNSIGNED), self.pick([5, 1, 64, 100])
+            as_ = self.pick(["", f".to({TEXT['int64' if u == 'uint64' else u[1:]]})"])  # the same bits, with a sign
+            text, reach = f"{self.expr(u, shape, 2)}{as_} % {k}", k
             if form == "masked":
                 reach, low = self.pick([3, 8, 17]), self.pick([0, 2])
                 o = self.fresh("o")

@@ -67,10 +67,15 @@ class Tile:
         return made(np.negative(self.v), self.d, self.err, None if self.wide is None else -self.wide)
 
     def __invert__(self):
-        return made(np.invert(self.v), self.d)
+        return made(np.invert(self.v), self.d, None, follow(np.invert, self))
 
     def __abs__(self):
-        return made(np.abs(self.v), self.d, self.err)
+        return made(np.abs(self.v), self.d, self.err, follow(np.abs, self))
+
+
+def follow(function, *xs):
+    """What signed integers are as an offset; unsigned ones are what has wrapped around."""
+    return function(*(x.wide for x in xs)) if xs[0].d in SIGNED else None
 
 
 def at(x, shape, key):
@@ -176,7 +181,7 @@ def only_exact(function):
     def run(x, y):
         x, y = operands(x, y)
         assert error(x, y) is None
-        return made(function(x.v, y.v), x.d)
+        return made(function(x.v, y.v), x.d, None, follow(function, x, y))
 
     return run
 
@@ -280,15 +285,16 @@ def inside(places, array):
 def where(c, x, y):
     x, y = operands(x, y)
     errs = error(x, y)
-    return Tile(np.where(c.v, x.v, y.v), x.d, None if errs is None else np.where(c.v, *errs))
+    wide = np.where(c.v, x.wide, y.wide) if x.d in INTS else None
+    return Tile(np.where(c.v, x.v, y.v), x.d, None if errs is None else np.where(c.v, *errs), wide)
 
 
 def extreme(ignoring, keeping):
     def run(x, y, propagate_nan=False):
         x, y = operands(x, y)
         errs = error(x, y)
-        v = (keeping if propagate_nan else ignoring)(x.v, y.v)
-        return made(v, x.d, None if errs is None else np.maximum(*errs))
+        function = keeping if propagate_nan else ignoring
+        return made(function(x.v, y.v), x.d, None if errs is None else np.maximum(*errs), follow(function, x, y))
 
     return run
 
@@ -372,7 +378,8 @@ def counted(*bounds):
 
 
 def broadcast(x, shape):
-    return Tile(np.broadcast_to(x.v, shape), x.d, None if x.err is None else np.broadcast_to(x.err, shape))
+    err, wide = (None if e is None else np.broadcast_to(e, shape) for e in (x.err, x.wide))
+    return Tile(np.broadcast_to(x.v, shape), x.d, err, wide)
 
 
 def full(shape, value, d):

@@ -12,6 +12,8 @@ from ..ir import LOOPS, Block, Kernel, Op, Value
 from ..ops import OPS
 
 HINTS = ("multiple_of", "max_contiguous", "max_constancy")
+SIGNED = ("minimum", "maximum", "abs", "floordiv", "mod", "shl", "shr", "and", "or", "xor", "invert")
+INF = float("inf")
 BIG = 1 << 20  # "divisible by anything that matters"
 
 
@@ -170,13 +172,18 @@ def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
             return _product(xs[0], xs[1])
         if op.name == "neg":
             return _sum(Info((0,) * rank, BIG, 0, 0), xs[0], -1)
+        if op.name == "shl" and xs[1].uniform and 0 <= xs[1].low == xs[1].high < t.dtype.bits:
+            factor = 1 << int(xs[1].low)
+            return _product(xs[0], replace(xs[1], divisor=power(factor), low=factor, high=factor))
         if op.name in ("minimum", "maximum") and xs[0].uniform and xs[1].uniform:
             pick = min if op.name == "minimum" else max
             return Info((0,) * rank, min(x.divisor for x in xs), pick(x.low for x in xs), pick(x.high for x in xs))
     entry = OPS[op.name]
     regular = all(len(x.steps) == rank for x in xs) and not (entry.writes or entry.apart)
     steps = tuple(0 if regular and xs and all(x.steps[d] == 0 for x in xs) else None for d in range(rank))
-    low, high = t.dtype.range if t.dtype.is_int and not t.pointer else (float("-inf"), float("inf"))
+    known = op.name != "shl" and all(x.within(v.type.dtype) for x, v in zip(xs, op.operands, strict=True))
+    follows = op.name in ("where", "reshape") or (op.name in SIGNED and t.dtype.kind == "i")
+    low, high = t.dtype.range if t.dtype.is_int and not t.pointer and (known or not follows) else (-INF, INF)
     return Info(steps, 1, low, high)
 
 

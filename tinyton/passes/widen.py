@@ -6,10 +6,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..dtypes import bool_, int64
-from ..ir import LOOPS, Block, Builder, Kernel, Op, Type, Value
-from .axisinfo import HINTS, Info
+from ..ir import LOOPS, Block, Builder, Kernel, Loc, Op, Type, Value
+from .axisinfo import HINTS, SIGNED, Info
 
-EXACT = {"add", "sub", "mul", "neg", "expand", "broadcast", *HINTS}
+EXACT = {"add", "sub", "mul", "neg", "where", "expand", "broadcast", "reshape", "permute", *HINTS}
 COMPARE = {"lt", "le", "gt", "ge", "eq", "ne"}
 
 
@@ -26,7 +26,7 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
         if v in wide:
             return wide[v]
         v = narrow.get(v, v)
-        return v if v.type.dtype is int64 else b.add("cast", (v,), Type(int64, v.type.shape))
+        return v if v.type.dtype in (int64, bool_) else b.add("cast", (v,), Type(int64, v.type.shape))
 
     def as_narrow(b: Builder, v: Value) -> Value:
         if v in wide and v not in narrow:
@@ -38,7 +38,7 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
         before = dict(narrow)
         for op in old.ops:
             b.loc = op.loc
-            if op.name in EXACT and op.result in unsafe:
+            if op.name != "cast" and _exact(op) and op.result in unsafe:
                 value = Value(replace(op.result.type, dtype=int64), op.result.name)
                 b.ops.append(replace(op, operands=tuple(as_wide(b, v) for v in op.operands), results=(value,)))
                 wide[op.result] = value
@@ -62,11 +62,28 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
                 b.ops.append(loop(b, op))
             else:
                 operands = tuple(as_narrow(b, v) for v in op.operands)
-                b.ops.append(replace(op, operands=operands, blocks=tuple(block(inner) for inner in op.blocks)))
+                long = [op.name == "if" and v in unsafe for v in op.results]
+                blocks = tuple(ended(inner, long, op.loc) if any(long) else block(inner) for inner in op.blocks)
+                results = tuple(
+                    Value(replace(v.type, dtype=int64), v.name) if w else v
+                    for v, w in zip(op.results, long, strict=True)
+                )
+                wide.update((v, r) for v, r in zip(op.results, results, strict=True) if v is not r)
+                b.ops.append(replace(op, operands=operands, results=results, blocks=blocks))
         yields = tuple(as_narrow(b, v) for v in old.yields)
         narrow.clear()
         narrow.update(before)
         return Block(old.params, tuple(b.ops), yields)
+
+    def ended(body: Block, long: list[bool], loc: Loc | None) -> Block:
+        """A block that gives some of its values in 64 bits."""
+        inner = block(replace(body, yields=()))
+        tail = Builder()
+        tail.ops, tail.loc = list(inner.ops), loc
+        ends = tuple(as_wide(tail, v) if w else as_narrow(tail, v) for v, w in zip(body.yields, long, strict=True))
+        for v in body.yields:  # casts made in the tail belong to this block only
+            narrow.pop(v, None)
+        return Block(body.params, tuple(tail.ops), ends)
 
     def loop(b: Builder, op: Op) -> Op:
         """A counter that is carried from round to round and feeds an offset is carried in 64 bits."""
@@ -81,23 +98,19 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
             for v, p, w in zip(op.operands[len(op.head) :], carried, long, strict=True)
         ]
         bounds = [as_narrow(b, v) for v in op.head]
-        inner = block(replace(body, yields=()))
-        tail = Builder()
-        tail.ops, tail.loc = list(inner.ops), op.loc
-        ends = tuple(as_wide(tail, v) if w else as_narrow(tail, v) for v, w in zip(body.yields, long, strict=True))
-        for v in body.yields:  # casts made in the tail belong to this block only
-            narrow.pop(v, None)
+        inner = ended(body, long, op.loc)
         params = tuple(wide[p] if p in carried and p in unsafe else p for p in body.params)
         results = tuple(wide[r] if w else r for r, w in zip(op.results, long, strict=True))
-        return replace(op, operands=(*bounds, *starts), results=results, blocks=(Block(params, tuple(tail.ops), ends),))
+        return replace(op, operands=(*bounds, *starts), results=results, blocks=(replace(inner, params=params),))
 
     return replace(kernel, body=block(kernel.body))
 
 
 def _exact(op: Op) -> bool:
-    """True for arithmetic that 64 bits do as well, and for what only brings an integer to a wider type."""
+    """True for arithmetic that 64 bits do as well, and for what only brings an integer to a wider type. Of unsigned
+    integers, a quotient or a shift is of what has wrapped around: hashes count on it."""
     if op.name != "cast":
-        return op.name in EXACT
+        return op.name in EXACT or (op.name in SIGNED and op.result.type.dtype.kind == "i")
     source, target = op.operands[0].type.dtype, op.result.type.dtype
     return bool_ not in (source, target) and source.is_int and target.is_int and source.bits < target.bits
 
@@ -109,6 +122,8 @@ def _offsets(kernel: Kernel) -> set[Value]:
     for op in kernel.ops():
         for start, p, end, result in op.carried:
             carried[p] = carried[result] = (p, start, end)
+        if op.name == "if":
+            carried.update({v: tuple(b.yields[k] for b in op.blocks) for k, v in enumerate(op.results)})
     found: set[Value] = set()
     queue = [op.operands[1] for op in kernel.ops() if op.name == "addptr"]
     while queue:
