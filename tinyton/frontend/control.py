@@ -298,6 +298,8 @@ def unroll(t: Tracer, node: ast.For, values: Iterable[object]) -> None:
             branch(t, going, (partial(run, value), lambda: None), node)
         elif going:
             run(value)
+        else:
+            break
     for flag in node.leaves + node.skips:  # type: ignore[attr-defined]
         t.env.pop(flag, None)
 
