@@ -211,7 +211,14 @@ class Executor:
             raise LaunchError(f"the OpenCL driver refused to launch {compiled.name}: {error}") from None
 
     def allocate(self, nbytes: int) -> Any:
-        return self._buffer(nbytes, 0, size=max(nbytes, 16))
+        size = max(nbytes, 16)
+        if not self.on_cpu:
+            return self._buffer(nbytes, 0, size=size)
+        try:  # PoCL would allocate at the first use, and dies if it cannot
+            host = np.empty(size + 64, np.uint8)
+        except (MemoryError, ValueError):
+            raise BackendError(f"{nbytes} bytes cannot be allocated on the OpenCL device") from None
+        return self.borrow(host[-host.__array_interface__["data"][0] % 64 :][:size])
 
     def _buffer(self, nbytes: int, flags: int, **options: Any) -> Any:
         try:
