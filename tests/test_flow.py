@@ -368,6 +368,23 @@ def k(out, n):
     assert out.tolist() == [6 + 6 + 1 + 3 + 6] * 4
 
 
+def test_what_works_in_later_rounds_only(executor):
+    """In the first, i is the number 0."""
+    k = kernel("""
+@tt.jit
+def k(out, n):
+    i = 0
+    total = 0
+    while i < n:
+        total += tt.where(i != 0, 100 // i, 7) + i.to(tt.int64)
+        i += 1
+    tt.store(out, total + total.dtype.itemsize + (3).to(tt.float32))
+""")
+    out = np.zeros(1)
+    k[1](out, 4)
+    assert out[0] == 7 + 100 + 50 + 33 + 6 + 8 + 3
+
+
 ENDS = [
     (2**63 - 10, 2**63 - 1, 4),
     (-(2**63) + 10, -(2**63), -4),
@@ -423,6 +440,11 @@ ERRORS = {
         "    tt.store(out, y)",
         "line 9",
         "y has a value on one path only (line 8), not on the other of the if in line 4",
+    ),
+    "a tile of changing size": (
+        "i = 1\nwhile i < n:\n    x = tt.arange(0, i)\n    i *= 2",
+        "line 5",
+        "end must be known when the kernel is compiled; this is a run-time value (i32)",
     ),
     "for else": ("for i in range(n):\n    break\nelse:\n    n = 1", "line 3", "for ... else"),
 }

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import dtypes
 from ..dtypes import bool_, int32
-from ..errors import KernelSyntaxError, KernelTypeError, KernelValueError
+from ..errors import KernelSyntaxError, KernelTypeError, KernelValueError, TinytonError
 from ..ir import Block, Op, Type, Value
 from ..language import LanguageFunction
 from ..ops import OPS
@@ -380,6 +380,17 @@ class Loop:
             t.env["?go"], t.bound_at["?go"] = going, self.lines.get("?go", 0)
         return ops, params
 
+    def guess(self) -> bool:
+        """Gives the numbers that the loop starts with their own types; False if there are none."""
+        numbers = {
+            (n, k): type_of(x)
+            for n, (leaves, _) in self.shape.items()
+            for k, x in enumerate(leaves)
+            if n != "?go" and isinstance(x, (bool, int, float)) and (n, k) not in self.types
+        }
+        self.types |= numbers
+        return bool(numbers)
+
     def learn(self) -> dict[str, list[Any]]:
         """The leaves at the end of a round. Updates the types of those that started as plain numbers."""
         t, out = self.t, {}
@@ -407,10 +418,17 @@ class Loop:
     def trace(self, word: str, operands: list[Value], again: Callable[[], object] | None) -> None:
         """Traces rounds until the types of what is carried hold still, and appends the op."""
         t, notes = self.t, len(self.t.builder.notes)
+        guessed = False
         for _ in range(4 + len(self.start)):
             del t.builder.notes[notes:]
             thought = dict(self.types)
-            ops, params = self.round(again)
+            try:
+                ops, params = self.round(again)
+            except TinytonError:
+                if guessed or not self.guess():
+                    raise
+                guessed = True  # what fails with the numbers of the first round may do with values of their types
+                continue
             ends = self.learn()
             if self.types == thought:
                 break

@@ -15,7 +15,7 @@ from ..errors import KernelSyntaxError, KernelTypeError, KernelValueError, Tinyt
 from ..ir import Type, Value
 from ..language import LanguageFunction, constexpr
 from ..ops import OPS, PUBLIC
-from ..ops.typing import Struct, describe, flatten, number
+from ..ops.typing import Struct, describe, flatten, number, value_of
 
 # >>> stage 7
 from .source import Source
@@ -76,6 +76,12 @@ def attribute(t: Tracer, node: ast.Attribute) -> object:
     owner = t.visit(node.value)
     if isinstance(owner, Struct) and node.attr in owner.METHODS:
         return Method(OPS[owner.METHODS[node.attr]].rule, owner)
+    if (
+        isinstance(owner, (bool, int, float))
+        and not hasattr(owner, node.attr)
+        and node.attr in ("to", "dtype", *PUBLIC)
+    ):
+        owner = value_of(t.builder, owner)
     if isinstance(owner, Value):
         if node.attr in ("dtype", "type"):
             return float32 if owner in t.builder.weak else owner.type.dtype
