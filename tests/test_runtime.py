@@ -169,6 +169,12 @@ def test_warmup_takes_types_for_arrays(executor):
     assert k.compile(x, out, 4, BLOCK=64) is compiled and len(k._cache) == 1
     compiled.launch(triton.LaunchConfig(1), x, out, 64)
     assert (out.numpy() == x.numpy()).all()
+    for grid, args in (((1,), (x, out, 64)), (lambda meta: meta["BLOCK"] // 64, (x, out, 64, 64))):
+        out = triton.zeros(64, tl.float32)
+        compiled[grid](*args[:1], out, *args[2:])
+        assert (out.numpy() == x.numpy()).all()
+    with pytest.raises(triton.LaunchError, match="copy takes 3 run-time arguments"):
+        compiled[(1,)](x, out)
     assert k.warmup(tl.float16, tl.float16, 4, BLOCK=64, grid=None) is not compiled
     assert k.warmup(tl.float32, tl.float32, "int64", BLOCK=64, grid=(1,)) is not compiled
     with pytest.raises(triton.KernelTypeError, match="argument x is a DType"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from copy import copy
 from functools import cached_property
@@ -141,6 +142,18 @@ class CompiledKernel(Variant):
         threads = config.threads_for(self)
         grid = as_grid(config.grid, self.constants, self.executor.limits)
         run(self, grid, names, [payload for _, payload in described], None, threads)
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        """``compiled[grid](*args)``, as Triton has it: with all parameters in order, or only the run-time ones."""
+        names = [p.name for p in self.python.params]
+        passed = {name for name, _ in self.specialization.args}
+
+        def launch(*args: object) -> None:
+            if len(args) == len(names):
+                args = tuple(x for name, x in zip(names, args, strict=True) if name in passed)
+            self.launch(LaunchConfig.with_grid(grid, self), *args)
+
+        return launch
 
     def __repr__(self) -> str:
         return f"<{self.name}({self.specialization}), {self.threads} threads, {self.executor.name}>"

@@ -7,7 +7,7 @@ of one kernel, and nothing checks that they say the same.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,20 +22,23 @@ class RawKernel:
 
     def __init__(self, name: str, cuda: str, opencl: str):
         self.name, self.cuda, self.opencl = name, cuda, opencl
+        self._launches: dict[str, Callable[..., None]] = {}
 
     def __getitem__(self, where: tuple[int, int]) -> Callable[..., None]:
         blocks, threads = where
         return partial(self._launch, int(blocks), int(threads))
 
-    @cached_property
-    def _built(self) -> tuple[Any, Callable[..., None]]:
-        """The executor that compiled this kernel, and what launches it there."""
+    def _built(self) -> Callable[..., None]:
+        """What launches this kernel on the executor in use, which compiles it at its first launch there."""
         executor = backends.current()
+        if executor.key() in self._launches:
+            return self._launches[executor.key()]
         if executor.name == "interpreter":
             raise BackendError(
                 f"{self.name} is written in C, which the interpreter does not run; use the cuda or the opencl backend"
             )
-        return executor, (self._for_cuda if executor.name == "cuda" else self._for_opencl)(executor)
+        build = self._for_cuda if executor.name == "cuda" else self._for_opencl
+        return self._launches.setdefault(executor.key(), build(executor))
 
     def _for_cuda(self, executor: Any) -> Callable[..., None]:
         from pycuda.compiler import SourceModule
@@ -68,7 +71,7 @@ class RawKernel:
         return launch
 
     def _launch(self, blocks: int, threads: int, *args: object) -> None:
-        executor, launch = self._built
+        launch = self._built()
         passed = [self._argument(k, x) for k, x in enumerate(args)]
         try:
             launch(blocks, threads, *passed)
