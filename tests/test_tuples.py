@@ -1,5 +1,6 @@
 """Tuples and records: assigned, unpacked, merged, carried round loops, and looked at."""
 
+from collections import namedtuple
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,6 +98,19 @@ def test_records_are_flattened_like_tuples():
     assert leaves == [x, 4, y, "s", 5]
     assert rebuild([1, 2, 3, 4, 5]) == (Span(1, 2, (3, 4)), 5)
     assert flatten(7)[0] == [7] and flatten(())[1]([]) == ()
+
+
+def test_named_tuples_stay_what_they_are(executor):
+    lines = """
+state = CONFIG
+for k in range(a):
+    if a > 2:
+        tt.store(out + 7, CONFIG.size)
+    state = state
+tt.store(out, CONFIG.size + state.size)
+"""
+    config = namedtuple("Config", "size, name")(4, "x")
+    assert run(lines, 3, CONFIG=config)[::7] == [8, 4]
 
 
 def test_records_are_carried_and_have_methods(executor):

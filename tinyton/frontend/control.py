@@ -131,6 +131,8 @@ def merge(t: Tracer, label: str, values: list, paths: list[Path], lines: list[in
 def meet(t: Tracer, name: str, paths: list[Path], results: list[Value], node: ast.AST) -> object:
     """The value of a name after two paths. Where they differ, the paths yield and ``results`` grows."""
     values, lines = [p.value(name) for p in paths], [p.lines.get(name, 0) for p in paths]
+    if values[0] is values[1]:
+        return values[0]
     if any(isinstance(v, Missing) for v in values):
         known = next((v for v in values if isinstance(v, Missing) and v.message), None)
         return known or Missing(

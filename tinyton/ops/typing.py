@@ -31,11 +31,11 @@ def flatten(x: object) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
         return leaves, lambda new: replace(x, **dict(zip(names, inner(new), strict=True)))  # type: ignore[type-var]
     if not isinstance(x, tuple):
         return [x], lambda new: new[0]
-    parts = [flatten(part) for part in x]
+    parts, make = [flatten(part) for part in x], getattr(x, "_make", tuple)  # a named tuple stays one
 
     def rebuild(new: Sequence[Any]) -> tuple:
         left = iter(new)
-        return tuple(inner([next(left) for _ in leaves]) for leaves, inner in parts)
+        return make(inner([next(left) for _ in leaves]) for leaves, inner in parts)
 
     return [leaf for leaves, _ in parts for leaf in leaves], rebuild
 
