@@ -237,7 +237,9 @@ def test_a_notebook_shows_prints_in_the_cell_that_launched(executor, tmp_path):
     cells = [nbformat.v4.new_code_cell(text.strip()) for text in NOTEBOOK.split("---\n")]
     cells[2].metadata["tags"] = ["raises-exception"]
     nb = nbformat.v4.new_notebook(cells=cells)
-    environ = dict(os.environ, TINYTON_BACKEND=executor, PYTHONPATH=str(ROOT))
+    environ = dict(
+        os.environ, TINYTON_BACKEND=executor, PYTHONPATH=os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    )
     client.NotebookClient(nb, timeout=60).execute(env=environ)
     lines = [f"pid ({p}, 0, 0) idx ({e}) x: {2 * p + e}.0\n" for p in range(3) for e in range(2)]
     assert [o.text for o in cells[1].outputs] == ["before\n" + "".join(lines[:4]) + "after\n"]

@@ -237,6 +237,7 @@ def cuda(monkeypatch):
     )
     executor.cu, executor.context, executor._side = cu, context, None
     executor.thread, executor.forked, executor.lost, executor.last = 0, False, "", None
+    executor.alive = weakref.WeakSet()
     monkeypatch.setattr(module.atexit, "register", lambda f: None)
     monkeypatch.setattr(module.Executor, "_after_torch", lambda self, stream: contextlib.nullcontext(stream))
     executor.driver = driver

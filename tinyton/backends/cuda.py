@@ -10,6 +10,7 @@ import struct
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -63,6 +64,7 @@ class Executor:
         self.thread: int | None = None  # the main thread, once the context is current there for good
         self.forked = False
         self.lost = ""  # why nothing runs any more, once that is so
+        self.alive: weakref.WeakSet[Owned] = weakref.WeakSet()
         self.last: Any = None  # the variant that was launched last on the long way
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
@@ -141,7 +143,8 @@ class Executor:
             ". Restart the process: nothing more runs on the device in this one. With TINYTON_BACKEND=interpreter the "
             "same launch tells the program and the element"
         )
-        self._keep(self.context, self._side)
+        for owned in (*self.alive, Owned(self, self.context, self._side)):
+            owned.keep()
         return BackendError(self.lost)
 
     def refused(self, name: str, error: Exception, threads: str = "") -> Exception:
@@ -336,32 +339,32 @@ class Executor:
     def default_threads(self, kernel: Any) -> int:
         return choose_threads(kernel)
 
-    def release(self, owned: list[Any]) -> None:
-        """Lets go of the last references to things of PyCUDA's, when the device is done with them. Where the context
-        cannot be used any more they are kept for good: their destructors would complain, each for itself."""
-        with suppress(BackendError, self.cu.Error), self.here():
-            self.context.synchronize()
-            owned.clear()
-        self._keep(*owned)
 
-    def _keep(self, *things: Any) -> None:
-        for x in things:
+class Owned:
+    """Things of PyCUDA's, which it frees only where its context is current: they are let go in whatever thread drops
+    the last reference, when the device is done with them. Of a context that is lost they are kept for good: their
+    destructors would complain, each for itself."""
+
+    def __init__(self, executor: Executor, *things: Any):
+        self.executor, self.things = executor, list(things)
+        executor.alive.add(self)
+
+    def __del__(self) -> None:
+        with suppress(BackendError, self.executor.cu.Error), self.executor.here():
+            self.executor.context.synchronize()
+            self.things.clear()
+        self.keep()
+
+    def keep(self) -> None:
+        for x in self.things:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(x))
 
 
-class Memory:
-    """An allocation, freed in whatever thread lets go of it; PyCUDA frees only where its context is current."""
-
-    def __init__(self, executor: Executor, allocation: Any):
-        self.executor, self.allocation = executor, allocation
+class Memory(Owned):
+    """An allocation."""
 
     def __int__(self) -> int:
-        return int(self.allocation)
-
-    def __del__(self) -> None:
-        owned = [self.allocation]
-        del self.allocation
-        self.executor.release(owned)
+        return int(self.things[0])
 
 
 class Lent:
@@ -374,17 +377,16 @@ class Lent:
         return int(self.allocation) + self.offset
 
 
-class Loaded:
+class Loaded(Owned):
     """A function on the device, unloaded when nobody has it any more."""
 
     def __init__(self, executor: Executor, module: Any, function: Any, pack: Any, binary: bytes, shared: int):
-        self.executor, self.module, self.function, self.pack = executor, module, function, pack
-        self.binary, self.shared = binary, shared
+        super().__init__(executor, function, module)
+        self.pack, self.binary, self.shared = pack, binary, shared
 
-    def __del__(self) -> None:
-        owned = [self.function, self.module]
-        self.function = self.module = None
-        self.executor.release(owned)
+    @property
+    def function(self) -> Any:
+        return self.things[0]
 
 
 def nvcc_version() -> str:
