@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import re
 import textwrap
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
