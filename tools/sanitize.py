@@ -1,17 +1,21 @@
-"""Runs the suites of operations on a GPU under each tool of compute-sanitizer: out-of-bounds accesses, races in shared
+"""Runs the suites of operations on a GPU under the tools of compute-sanitizer: out-of-bounds accesses, races in shared
 memory, uninitialised reads, wrong barriers.
 
-    python tools/sanitize.py [tests ...] [--tools memcheck,racecheck]
+    python tools/sanitize.py [tests ...] [--tools memcheck,racecheck] [options of pytest]
+
+The tests run once without a tool, so that no compiler runs under one, and then under all tools at a time.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
+import tempfile
 
 TOOLS = "memcheck,racecheck,initcheck,synccheck"
-SUITES = ["ops", "reductions", "memory", "shapes", "atomic", "math", "control", "order"]
+SUITES = ["shapes", "reductions", "atomic", "order", "control", "tiny_ton", "everyday", "memory", "ops"]
 
 
 def main() -> int:
@@ -19,12 +23,20 @@ def main() -> int:
     parser.add_argument("tests", nargs="*", default=[f"tests/test_{name}.py" for name in SUITES])
     parser.add_argument("--tools", default=TOOLS)
     options, more = parser.parse_known_args()
-    failed = []
-    for tool in options.tools.split(","):
-        command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "86", "--target-processes", "all"]
-        command += [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "cuda", *more, *options.tests]
-        print(f"== {tool}", flush=True)
-        failed += [tool] * (subprocess.run(command).returncode != 0)
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "cuda", *more, *options.tests]
+    with tempfile.TemporaryDirectory() as cache:
+        environ = dict(os.environ, TINYTON_CACHE_DIR=cache)
+        if subprocess.run(tests, env=environ).returncode:
+            return 1
+        running = {}
+        for tool in options.tools.split(","):
+            command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "86", "--target-processes", "all"]
+            log = tempfile.TemporaryFile("w+")
+            running[tool] = log, subprocess.Popen([*command, *tests], env=environ, stdout=log, stderr=log)
+        failed = [tool for tool, (_, process) in running.items() if process.wait()]
+    for tool, (log, _) in running.items():
+        log.seek(0)
+        print(f"== {tool}\n{log.read()}")
     print("compute-sanitizer:", f"findings of {', '.join(failed)}" if failed else "clean")
     return bool(failed)
 
