@@ -33,6 +33,7 @@ class Entry:
     writes: bool = False
     mask: int | None = None  # which operand, if it is there, says for which addresses
     apart: tuple[int, ...] = ()  # operands that go through shared memory: tiles with layouts of their own
+    joins: bool = False  # a statement whose ``emit`` looks after the loop that is open, which it may join
     host: Callable | None = None  # what it gives outside kernels, and on constants
 
     @property
@@ -55,14 +56,17 @@ OPS: dict[str, Entry] = {}
 PUBLIC: dict[str, Entry] = {}
 
 
-def op(**options: object) -> Callable[[Callable], Callable]:
-    """Registers a typing rule as an op. The op's name is the function's, without a trailing underscore."""
+def op(name: str = "", doc: str | None = None, **options: object) -> Callable[[Callable], Callable]:
+    """Registers a typing rule as an op. The op's name is the function's, without a trailing underscore; a rule that is
+    made by a function, for one of several ops that are alike, is told its ``name`` and docstring here."""
 
     def register(rule: Callable) -> Callable:
-        name = rule.__name__.rstrip("_")
-        entry = OPS[name] = Entry(name, rule, **options)  # type: ignore[arg-type]
+        if name:
+            rule.__name__, rule.__doc__ = name, doc
+        word = rule.__name__.rstrip("_")
+        entry = OPS[word] = Entry(word, rule, **options)  # type: ignore[arg-type]
         if entry.public:
-            PUBLIC[entry.public if isinstance(entry.public, str) else name] = entry
+            PUBLIC[entry.public if isinstance(entry.public, str) else word] = entry
         return rule
 
     return register

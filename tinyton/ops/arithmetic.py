@@ -3,21 +3,15 @@ casts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from ..dtypes import DType, bool_, float32, pack, unpack
+from ..dtypes import DType, bool_, float16, float32, float64, pack, unpack
 from ..errors import KernelTypeError, KernelValueError
 from ..ir import Builder, Type, Value
 from . import op
-from .typing import (
-    Operand,
-    cast_value,
-    constant_dtype,
-    number,
-    same_shape,
-    same_type,
-    value_of,
-)
+from .typing import Operand, cast_value, constant_dtype, number, same_shape, same_type, value_of
 
 
 def _no_bool(name: str, *xs: Value) -> None:
@@ -50,7 +44,39 @@ def _offset(b: Builder, name: str, x: Operand, y: Operand) -> Value:
     return b.add("addptr", (ptr, offset), ptr.type)
 
 
-def _wrapping(symbol: str):
+def _bitwise(b: Builder, name: str, x: Operand, y: Operand) -> Value:
+    x, y = same_type(b, x, y)
+    if x.type.dtype.is_float:
+        raise KernelTypeError(f"{name} is not defined on {x.type.dtype}; it takes integers or bool")
+    return b.add(name, (x, y), x.type)
+
+
+def _shift(b: Builder, name: str, x: Operand, y: Operand) -> Value:
+    x, y = same_type(b, x, y)
+    if x.type.dtype.is_float or x.type.dtype is bool_:
+        raise KernelTypeError(f"a shift takes integers, not {x.type.dtype}")
+    return b.add(name, (x, y), x.type)
+
+
+def _compare(b: Builder, name: str, x: Operand, y: Operand) -> Value:
+    x, y = same_type(b, x, y)
+    return b.add(name, (x, y), Type(bool_, x.type.shape))
+
+
+def _operator(name: str, doc: str, rule: Callable, meaning: Callable, emit: Callable, exact: bool = False) -> Callable:
+    """An operator, typed by ``rule(b, name, x, y)``."""
+
+    def typed(b: Builder, x: Operand, y: Operand) -> Value:
+        return rule(b, name, x, y)
+
+    return op(name, doc, numpy=meaning, emit=emit, cheap=True, exact=exact, public=False)(typed)
+
+
+def _infix(symbol: str) -> Callable:
+    return lambda e, op, x, y: f"{x} {symbol} {y}"
+
+
+def _wrapping(symbol: str) -> Callable:
     def emit(e, op, x, y):
         t = op.result.type.dtype
         if t.is_float or e.fits(op.result) or t.kind == "u":
@@ -60,37 +86,28 @@ def _wrapping(symbol: str):
     return emit
 
 
-@op(numpy=np.add, emit=_wrapping("+"), cheap=True, public=False)
-def add(b: Builder, x: Operand, y: Operand) -> Value:
-    """``x + y``; integers wrap around. A pointer plus an integer moves by that many elements."""
-    return _arith(b, "add", x, y)
+def _helper(name: str, texts: dict[str, str]) -> Callable:
+    """A call of a function, whose text depends on the kind of the elements."""
+
+    def emit(e, op, x, y):
+        t = op.result.type.dtype
+        return f"{e.helper(name, texts[t.kind], t)}({x}, {y})"
+
+    return emit
 
 
-@op(numpy=np.subtract, emit=_wrapping("-"), cheap=True, public=False)
-def sub(b: Builder, x: Operand, y: Operand) -> Value:
-    """``x - y``; integers wrap around."""
-    return _arith(b, "sub", x, y)
+add = _operator("add", "``x + y``; integers wrap around, pointers move by elements.", _arith, np.add, _wrapping("+"))
+sub = _operator("sub", "``x - y``; integers wrap around.", _arith, np.subtract, _wrapping("-"))
+mul = _operator("mul", "``x * y``; integers wrap around.", _arith, np.multiply, _wrapping("*"))
 
 
-@op(numpy=np.multiply, emit=_wrapping("*"), cheap=True, public=False)
-def mul(b: Builder, x: Operand, y: Operand) -> Value:
-    """``x * y``; integers wrap around."""
-    return _arith(b, "mul", x, y)
-
-
-@op(
-    numpy=lambda p, i: p + np.asarray(i, np.int64),
-    emit=lambda e, op, p, i: f"{p} + {i}",
-    cheap=True,
-    exact=True,
-    public=False,
-)
+@op(numpy=lambda p, i: p + np.asarray(i, np.int64), emit=_infix("+"), cheap=True, exact=True, public=False)
 def addptr(b: Builder, ptr: Value, offset: Value) -> Value:
     """A pointer moved by an offset in elements, computed as if in 64 bits throughout."""
     return _offset(b, "add", ptr, offset)
 
 
-@op(numpy=np.divide, emit=lambda e, op, x, y: f"{x} / {y}", cheap=True, public=False)
+@op(numpy=np.divide, emit=_infix("/"), cheap=True, public=False)
 def truediv(b: Builder, x: Operand, y: Operand) -> Value:
     """``x / y``: of two integers, float32."""
     x, y = same_type(b, x, y)
@@ -99,30 +116,16 @@ def truediv(b: Builder, x: Operand, y: Operand) -> Value:
     return b.add("truediv", (x, y), x.type)
 
 
-FLOORDIV_INT = """
+FLOORDIV = {
+    "i": """
 {fn} {T} {name}({T} a, {T} b) {{  // Python's floor; a / 0 is 0, and the least value / -1 is itself, as in NumPy
     if (b == 0) return 0;
     if (b == ({T})-1) return ({T})(({U})0 - ({U})a);
     {T} q = ({T})(a / b);
     return ({T})(q - ((a % b != 0) & ((a < 0) != (b < 0))));
-}}"""
-MOD_INT = """
-{fn} {T} {name}({T} a, {T} b) {{  // the remainder has the divisor's sign; a % 0 is 0
-    if (b == 0 || b == ({T})-1) return 0;
-    {T} m = ({T})(a % b);
-    return ({T})(m != 0 && (m < 0) != (b < 0) ? m + b : m);
-}}"""
-UNSIGNED = {
-    "floordiv": "\n{fn} {T} {name}({T} a, {T} b) {{ return b == 0 ? ({T})0 : ({T})(a / b); }}",
-    "mod": "\n{fn} {T} {name}({T} a, {T} b) {{ return b == 0 ? ({T})0 : ({T})(a % b); }}",
-}
-MOD_FLOAT = """
-{fn} {T} {name}({T} a, {T} b) {{  // the remainder has the divisor's sign
-    {T} m = {fmod}(a, b);
-    if (b == 0) return m;
-    return m == 0 ? {copysign}(({T})0, b) : (m < 0) != (b < 0) ? m + b : m;
-}}"""
-FLOORDIV_FLOAT = """
+}}""",
+    "u": "\n{fn} {T} {name}({T} a, {T} b) {{ return b == 0 ? ({T})0 : ({T})(a / b); }}",
+    "f": """
 {fn} {T} {name}({T} a, {T} b) {{  // (a - a % b) / b, snapped to the nearest integer
     {T} m = {fmod}(a, b);
     if (b == 0) return a / b;
@@ -131,39 +134,57 @@ FLOORDIV_FLOAT = """
     if (q == 0) return {copysign}(({T})0, a / b);
     {T} f = {floor}(q);
     return q - f > ({T})0.5 ? f + 1 : f;
-}}"""
+}}""",
+}
+MOD = {
+    "i": """
+{fn} {T} {name}({T} a, {T} b) {{  // the remainder has the divisor's sign; a % 0 is 0
+    if (b == 0 || b == ({T})-1) return 0;
+    {T} m = ({T})(a % b);
+    return ({T})(m != 0 && (m < 0) != (b < 0) ? m + b : m);
+}}""",
+    "u": "\n{fn} {T} {name}({T} a, {T} b) {{ return b == 0 ? ({T})0 : ({T})(a % b); }}",
+    "f": """
+{fn} {T} {name}({T} a, {T} b) {{  // the remainder has the divisor's sign
+    {T} m = {fmod}(a, b);
+    if (b == 0) return m;
+    return m == 0 ? {copysign}(({T})0, b) : (m < 0) != (b < 0) ? m + b : m;
+}}""",
+}
+SHIFT = "\n{{fn}} {{T}} {{name}}({{T}} a, {{T}} s) {{{{ return ({{U}})s >= {{bits}} ? ({{T}}){} : ({{T}})({}); }}}}"
+SHL = dict.fromkeys("iu", SHIFT.format(0, "({U})a << s"))
+SHR = dict.fromkeys("iu", SHIFT.format("(a < 0 ? -1 : 0)", "a >> s"))
 
 
-def _floor_helper(name: str, of_int: str, of_float: str):
-    def emit(e, op, x, y):
-        t = op.result.type.dtype
-        text = of_float if t.is_float else UNSIGNED[name] if t.kind == "u" else of_int
-        return f"{e.helper(name, text, t)}({x}, {y})"
-
-    return emit
+def _shl(x, s):
+    beyond = (s < 0) | (s >= x.dtype.itemsize * 8)
+    return np.where(beyond, np.zeros_like(x), x << np.where(beyond, 0, s).astype(x.dtype))
 
 
-def _divide(b: Builder, name: str, x: Operand, y: Operand) -> Value:
-    x, y = same_type(b, x, y)
-    _no_bool(name, x, y)
-    return b.add(name, (x, y), x.type)
+def _shr(x, s):
+    beyond = (s < 0) | (s >= x.dtype.itemsize * 8)
+    return np.where(beyond, -(x < 0).astype(x.dtype), x >> np.where(beyond, 0, s).astype(x.dtype))
 
 
-@op(
-    numpy=np.floor_divide,
-    emit=_floor_helper("floordiv", FLOORDIV_INT, FLOORDIV_FLOAT),
-    cheap=True,
-    public=False,
+floordiv = _operator(
+    "floordiv",
+    "``x // y``, rounded down; an integer by 0 is 0.",
+    _arith,
+    np.floor_divide,
+    _helper("floordiv", FLOORDIV),
 )
-def floordiv(b: Builder, x: Operand, y: Operand) -> Value:
-    """``x // y``, rounded towards minus infinity; an integer by 0 is 0."""
-    return _divide(b, "floordiv", x, y)
-
-
-@op(numpy=np.remainder, emit=_floor_helper("mod", MOD_INT, MOD_FLOAT), cheap=True, public=False)
-def mod(b: Builder, x: Operand, y: Operand) -> Value:
-    """``x % y``, with the sign of ``y``; an integer by 0 is 0."""
-    return _divide(b, "mod", x, y)
+mod = _operator("mod", "``x % y``, with the sign of ``y``; x % 0 is 0.", _arith, np.remainder, _helper("mod", MOD))
+and_ = _operator("and", "``x & y`` of integers, or of masks.", _bitwise, np.bitwise_and, _infix("&"), True)
+or_ = _operator("or", "``x | y`` of integers, or of masks.", _bitwise, np.bitwise_or, _infix("|"), True)
+xor = _operator("xor", "``x ^ y`` of integers, or of masks.", _bitwise, np.bitwise_xor, _infix("^"), True)
+shl = _operator("shl", "``x << y``; 0 for a ``y`` that is not below the width.", _shift, _shl, _helper("shl", SHL))
+shr = _operator("shr", "``x >> y``, keeping the sign of a signed ``x``.", _shift, _shr, _helper("shr", SHR), True)
+lt = _operator("lt", "``x < y``, a mask.", _compare, np.less, _infix("<"), True)
+le = _operator("le", "``x <= y``, a mask.", _compare, np.less_equal, _infix("<="), True)
+gt = _operator("gt", "``x > y``, a mask.", _compare, np.greater, _infix(">"), True)
+ge = _operator("ge", "``x >= y``, a mask.", _compare, np.greater_equal, _infix(">="), True)
+eq = _operator("eq", "``x == y``, a mask.", _compare, np.equal, _infix("=="), True)
+ne = _operator("ne", "``x != y``, a mask.", _compare, np.not_equal, _infix("!="), True)
 
 
 def _host_cdiv(x: int, y: int) -> int:
@@ -176,84 +197,9 @@ def cdiv(b: Builder, x: Operand, y: Operand) -> Value:
     x, y = same_type(b, x, y)
     if x.type.dtype.is_float:
         raise KernelTypeError(f"cdiv takes integers, not {x.type.dtype}")
-    return (
-        _arith(b, "sub", 0, _divide(b, "floordiv", _arith(b, "sub", 0, x), y))
-        if x.type.dtype.kind == "i"
-        else _cdiv_unsigned(b, x, y)
-    )
-
-
-def _cdiv_unsigned(b: Builder, x: Value, y: Value) -> Value:
-    rest = b.add("ne", same_type(b, _divide(b, "mod", x, y), 0), Type(bool_, x.type.shape))
-    return _arith(b, "add", _divide(b, "floordiv", x, y), rest)
-
-
-def _bitwise(b: Builder, name: str, x: Operand, y: Operand) -> Value:
-    x, y = same_type(b, x, y)
-    if x.type.dtype.is_float:
-        raise KernelTypeError(f"{name} is not defined on {x.type.dtype}; it takes integers or bool")
-    return b.add(name, (x, y), x.type)
-
-
-@op(numpy=np.bitwise_and, emit=lambda e, op, x, y: f"{x} & {y}", cheap=True, exact=True, public=False)
-def and_(b: Builder, x: Operand, y: Operand) -> Value:
-    """``x & y`` of integers, or of masks."""
-    return _bitwise(b, "and", x, y)
-
-
-@op(numpy=np.bitwise_or, emit=lambda e, op, x, y: f"{x} | {y}", cheap=True, exact=True, public=False)
-def or_(b: Builder, x: Operand, y: Operand) -> Value:
-    """``x | y`` of integers, or of masks."""
-    return _bitwise(b, "or", x, y)
-
-
-@op(numpy=np.bitwise_xor, emit=lambda e, op, x, y: f"{x} ^ {y}", cheap=True, exact=True, public=False)
-def xor(b: Builder, x: Operand, y: Operand) -> Value:
-    """``x ^ y`` of integers, or of masks."""
-    return _bitwise(b, "xor", x, y)
-
-
-def _shift(name: str, left: bool):
-    text = (
-        "\n{fn} {T} {name}({T} a, {T} s) {{ return ({U})s >= {bits} ? ({T})0 : ({T})(({U})a << s); }}"
-        if left
-        else "\n{fn} {T} {name}({T} a, {T} s) {{ return ({U})s >= {bits} ? ({T})(a < 0 ? -1 : 0) : ({T})(a >> s); }}"
-    )
-
-    def emit(e, op, x, s):
-        t = op.result.type.dtype
-        return f"{e.helper(name, text, t)}({x}, {s})"
-
-    return emit
-
-
-def _shift_rule(b: Builder, name: str, x: Operand, y: Operand) -> Value:
-    x, y = same_type(b, x, y)
-    if x.type.dtype.is_float or x.type.dtype is bool_:
-        raise KernelTypeError(f"a shift takes integers, not {x.type.dtype}")
-    return b.add(name, (x, y), x.type)
-
-
-def _np_shift(f):
-    def shift(x, s):
-        bits = x.dtype.itemsize * 8
-        beyond = (s < 0) | (s >= bits)
-        rest = np.where(x < 0, -1, 0).astype(x.dtype) if f is np.right_shift else np.zeros_like(x)
-        return np.where(beyond, rest, f(x, np.where(beyond, 0, s).astype(x.dtype)))
-
-    return shift
-
-
-@op(numpy=_np_shift(np.left_shift), emit=_shift("shl", True), cheap=True, public=False)
-def shl(b: Builder, x: Operand, y: Operand) -> Value:
-    """``x << y``; 0 when ``y`` is not less than the width."""
-    return _shift_rule(b, "shl", x, y)
-
-
-@op(numpy=_np_shift(np.right_shift), emit=_shift("shr", False), cheap=True, exact=True, public=False)
-def shr(b: Builder, x: Operand, y: Operand) -> Value:
-    """``x >> y``, keeping the sign of a signed ``x``; 0 or -1 when ``y`` is not less than the width."""
-    return _shift_rule(b, "shr", x, y)
+    if x.type.dtype.kind == "i":
+        return sub(b, 0, floordiv(b, sub(b, 0, x), y))
+    return add(b, floordiv(b, x, y), ne(b, mod(b, x, y), 0))
 
 
 def _neg(e, op, x):
@@ -269,12 +215,11 @@ def neg(b: Builder, x: Operand) -> Value:
     return b.add("neg", (v,), v.type)
 
 
-@op(
-    numpy=np.invert,
-    emit=lambda e, op, x: f"!{x}" if op.result.type.dtype is bool_ else f"~{x}",
-    cheap=True,
-    public=False,
-)
+def _invert(e, op, x):
+    return f"!{x}" if op.result.type.dtype is bool_ else f"~{x}"
+
+
+@op(numpy=np.invert, emit=_invert, cheap=True, public=False)
 def invert(b: Builder, x: Operand) -> Value:
     """``~x``: the other bits of an integer, or ``not`` of a mask."""
     v = number(b, x)
@@ -282,23 +227,6 @@ def invert(b: Builder, x: Operand) -> Value:
         raise KernelTypeError(f"~ is not defined on {v.type.dtype}; it takes integers or bool")
     return b.add("invert", (v,), v.type)
 
-
-def _compare(name: str, function, symbol: str):
-    def rule(b: Builder, x: Operand, y: Operand) -> Value:
-        x, y = same_type(b, x, y)
-        return b.add(name, (x, y), Type(bool_, x.type.shape))
-
-    rule.__name__ = name
-    rule.__doc__ = f"``x {symbol} y``, a mask."
-    return op(numpy=function, emit=lambda e, op, x, y: f"{x} {symbol} {y}", cheap=True, exact=True, public=False)(rule)
-
-
-lt = _compare("lt", np.less, "<")
-le = _compare("le", np.less_equal, "<=")
-gt = _compare("gt", np.greater, ">")
-ge = _compare("ge", np.greater_equal, ">=")
-eq = _compare("eq", np.equal, "==")
-ne = _compare("ne", np.not_equal, "!=")
 
 NARROW_FLOAT = """
 {fn} {T} {name}({S} x) {{  // towards zero; what does not fit becomes the nearest that does, NaN becomes 0
@@ -327,11 +255,10 @@ def _np_cast(run, op, x):
         return x != 0
     if source.is_float and target.is_int:
         low, high = target.range
-        kept = np.where((x > float(low)) & (x < float(high)), x, 0).astype(target.numpy)
-        edges = np.where(x >= float(high), np.array(high, target.numpy), np.array(low, target.numpy))
-        outside = (x >= float(high)) | (x <= float(low))
-        return np.where(outside, edges, kept)
-    if target.is_half and source.bits == 64 and source.is_float and target.name == "float16":
+        below, above = x <= float(low), x >= float(high)
+        kept = np.where(below | above | np.isnan(x), 0, x).astype(target.numpy)
+        return np.select([below, above], list(np.array([low, high], target.numpy)), kept)
+    if target is float16 and source is float64:
         return x.astype(np.float16).astype(np.float32)
     return x.astype(target.register.numpy)
 
@@ -414,36 +341,35 @@ def where(b: Builder, condition: Operand, x: Operand, y: Operand) -> Value:
     return b.add("where", (c, left, right), left.type)
 
 
-def _extreme(name: str, symbol: str):
-    function = {"maximum": "fmax", "minimum": "fmin"}[name]
+def extreme(e, symbol: str, dtype: DType, keep_nan: bool, x: str, y: str) -> str:
+    """C for the greater (``symbol`` is >) or the lesser of two."""
+    if dtype.is_float and not keep_nan:
+        return f"{e.math('fmax' if symbol == '>' else 'fmin', dtype)}({x}, {y})"
+    nan = f"{x} != {x} || " if dtype.is_float else ""
+    return f"{nan}{x} {symbol} {y} ? {x} : {y}"
 
+
+def _extreme(name: str, word: str, symbol: str, plain: Callable, keep: Callable) -> Callable:
     def emit(e, op, x, y):
-        t = op.result.type.dtype
-        if not t.is_float:
-            return f"{x} {symbol} {y} ? {x} : {y}"
-        if op.attrs["propagate_nan"]:
-            return f"{x} != {x} || {x} {symbol} {y} ? {x} : {y}"
-        return f"{e.math(function, t)}({x}, {y})"
-
-    plain, keep = (np.fmax, np.maximum) if name == "maximum" else (np.fmin, np.minimum)
+        return extreme(e, symbol, op.result.type.dtype, op.attrs["propagate_nan"], x, y)
 
     def meaning(run, op, x, y):
         return (keep if op.attrs["propagate_nan"] else plain)(x, y)
 
     def rule(b: Builder, x: Operand, y: Operand, propagate_nan: bool = False) -> Value:
+        """The {} of ``x`` and ``y``, element by element.
+
+        A NaN beside a number is ignored; ``propagate_nan=True`` keeps it.
+        """
         x, y = same_type(b, x, y)
         return b.add(name, (x, y), x.type, propagate_nan=bool(propagate_nan))
 
-    rule.__name__ = name
-    rule.__doc__ = f"""The {"greater" if name == "maximum" else "lesser"} of ``x`` and ``y``, element by element.
-
-    A NaN beside a number is ignored; ``propagate_nan=True`` keeps it.
-    """
-    return op(numpy=meaning, emit=emit, kind="typed", cheap=True, exact=True)(rule)
+    doc = (rule.__doc__ or "").format(word)
+    return op(name, doc, numpy=meaning, emit=emit, kind="typed", cheap=True, exact=True)(rule)
 
 
-maximum = _extreme("maximum", ">")
-minimum = _extreme("minimum", "<")
+maximum = _extreme("maximum", "greater", ">", np.fmax, np.maximum)
+minimum = _extreme("minimum", "lesser", "<", np.fmin, np.minimum)
 
 
 def _abs(e, op, x):

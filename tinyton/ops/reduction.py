@@ -12,7 +12,7 @@ from ..errors import KernelTypeError
 from ..ir import Builder, Type, Value
 from ..layout import whole
 from . import OPS, op
-from .arithmetic import maximum, minimum
+from .arithmetic import extreme, maximum, minimum
 from .typing import Operand, axis_of, cast_value, constant_dtype, number
 
 UFUNC = {"sum": np.add, "max": np.fmax, "min": np.fmin, "max_nan": np.maximum, "min_nan": np.minimum}
@@ -27,12 +27,7 @@ def combine(e, how: str, dtype: DType, x: str, y: str) -> str:
         unsigned = f"({e.unsigned(dtype)})"
         text = f"{unsigned}{x} {SYMBOL[how]} {unsigned}{y}"
         return f"{x} {SYMBOL[how]} {y}" if dtype.is_float or dtype is bool_ else f"({e.c(dtype)})({text})"
-    symbol = ">" if how.startswith("max") else "<"
-    if dtype.is_float and how.endswith("_nan"):
-        return f"{x} != {x} || {x} {symbol} {y} ? {x} : {y}"
-    if dtype.is_float:
-        return f"{e.math('fmax' if symbol == '>' else 'fmin', dtype)}({x}, {y})"
-    return f"{x} {symbol} {y} ? {x} : {y}"
+    return extreme(e, ">" if how.startswith("max") else "<", dtype, how.endswith("_nan"), x, y)
 
 
 def identity(how: str, dtype: DType) -> float | int:
@@ -106,7 +101,7 @@ def _across_warps(e, op, rest, warps, lanes) -> None:
         s.line(f"    {cell} = {combine(e, how, dtype, cell, f'{memory}[{k} * {size} + {s.position(rest.shape)}]')};")
 
 
-@op(numpy=_reduce, emit=_emit_reduce, kind="statement", public=False)
+@op(numpy=_reduce, emit=_emit_reduce, kind="statement", public=False, joins=True)
 def reduce(b: Builder, x: Operand, how: str, axis: object, keep_dims: bool) -> Value:
     """Combines the elements of a tile along ``axis`` (None: all)."""
     v = number(b, x)
