@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..dtypes import DType, bool_, float32, int64
+from ..dtypes import DType, bool_, float32
 
-NATIVE = {
-    "bool": "bool",
-    "int8": "signed char",
-    "uint8": "unsigned char",
-    "int16": "short",
-    "uint16": "unsigned short",
-}
+NATIVE = {"bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short"}
 NATIVE |= {"int32": "int", "uint32": "unsigned int", "float32": "float", "float64": "double"}
 NATIVE |= {"float16": "float", "bfloat16": "float"}  # in a register; in memory they are unsigned short
 
@@ -34,11 +27,13 @@ class Dialect:
     unroll: bool
     float_suffix: str  # of math functions on float32
     high: dict[int, str]  # the upper half of a product of unsigned integers of so many bits
-    axis: Callable[[str, int], str]
-    head: Callable[[str, list[str], str, int], list[str]]
-    shared: str
+    program_id: tuple[str, ...]  # by axis
+    num_programs: tuple[str, ...]
+    head: str  # with {name}, {params}, {attribute}, {threads}
+    thread: str  # a thread's number
+    shared: str  # before an array in shared memory
+    local: str  # before a pointer to it
     helpers: dict[str, str]
-    wide: DType = int64
 
     def c(self, dtype: DType) -> str:
         """The type of a register."""
@@ -74,34 +69,6 @@ class Dialect:
     def math(self, name: str, dtype: DType) -> str:
         return name + (self.float_suffix if dtype.register is float32 else "")
 
-    def program_id(self, axis: object) -> str:
-        return self.axis("program", axis)  # type: ignore[arg-type]
-
-    def num_programs(self, axis: object) -> str:
-        return self.axis("count", axis)  # type: ignore[arg-type]
-
-
-def _cuda_axis(what: str, axis: int) -> str:
-    return f"(int){'blockIdx' if what == 'program' else 'gridDim'}.{'xyz'[axis]}"
-
-
-def _opencl_axis(what: str, axis: int) -> str:
-    return f"(int){'get_group_id' if what == 'program' else 'get_num_groups'}({axis})"
-
-
-def _cuda_head(name: str, params: list[str], attribute: str, threads: int) -> list[str]:
-    lines = [f'extern "C" __global__ void {attribute}', f"{name}({', '.join(params)})", "{"]
-    return [*lines, "    const int thread = threadIdx.x;"]
-
-
-def _opencl_head(name: str, params: list[str], attribute: str, threads: int) -> list[str]:
-    lines = [
-        f"__kernel __attribute__((reqd_work_group_size({threads}, 1, 1)))",
-        f"void {name}({', '.join(params)})",
-        "{",
-    ]
-    return [*lines, "    const int thread = get_local_id(0);"] if threads > 1 else lines
-
 
 CUDA = Dialect(
     name="cuda",
@@ -113,9 +80,12 @@ CUDA = Dialect(
     unroll=True,
     float_suffix="f",
     high={32: "__umulhi", 64: "__umul64hi"},
-    axis=_cuda_axis,
-    head=_cuda_head,
+    program_id=tuple(f"(int)blockIdx.{x}" for x in "xyz"),
+    num_programs=tuple(f"(int)gridDim.{x}" for x in "xyz"),
+    head='extern "C" __global__ void {attribute}\n{name}({params})\n{{',
+    thread="threadIdx.x",
     shared="__shared__ __align__(16)",
+    local="",
     helpers={
         "half_bits": """
 {fn} unsigned short half_bits(float x) {{  // round to nearest even
@@ -155,9 +125,12 @@ OPENCL = Dialect(
     unroll=False,
     float_suffix="",
     high={32: "mul_hi", 64: "mul_hi"},
-    axis=_opencl_axis,
-    head=_opencl_head,
+    program_id=tuple(f"(int)get_group_id({axis})" for axis in range(3)),
+    num_programs=tuple(f"(int)get_num_groups({axis})" for axis in range(3)),
+    head="__kernel __attribute__((reqd_work_group_size({threads}, 1, 1)))\nvoid {name}({params})\n{{",
+    thread="get_local_id(0)",
     shared="__local __attribute__((aligned(16)))",
+    local="__local ",
     helpers={
         "half_bits": """
 {fn} unsigned short half_bits(float x) {{  // round to nearest even

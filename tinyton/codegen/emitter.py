@@ -11,17 +11,20 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from ..dtypes import DType
+from ..errors import Loc
 from ..ir import Block, Op, Value
 from ..layout import Frame, Layout, blocked
 from ..ops import OPS
 from ..passes.plan import Plan, padded, seen
 from .dialect import Dialect
-from .scope import Scope, mask_of, times
+from .scope import Scope, mask_of, thread_bits, times
 from .writer import Writer, parenthesised
 
 Joined = Callable[["Emitter", Op, Scope], None]
+SCALAR = Layout((), (), ())
 BITS = {2: "unsigned short", 4: "unsigned int", 8: "uint2", 16: "uint4"}  # as many bytes, in CUDA's own types
 
 
@@ -32,8 +35,8 @@ class Group:
     layout: Layout
     members: list[tuple[Op, Joined | None]] = field(default_factory=list)
 
-    def results(self) -> set[Value]:
-        return {v for op, _ in self.members for v in op.results}
+    def results(self) -> dict[Value, None]:
+        return dict.fromkeys(v for op, _ in self.members for v in op.results)
 
 
 class Emitter(Writer):
@@ -65,46 +68,29 @@ class Emitter(Writer):
 
     # -- memory ----------------------------------------------------------------------------------------------------
 
-    def _vector(self, dtype: DType, width: int) -> str:
-        name = f"{dtype.name}x{width}"
-        t = self.dialect.stored(dtype)
-        self.helpers.setdefault(
-            name,
-            f"typedef struct __attribute__((aligned({width * dtype.itemsize}))) {{ {t} at[{width}]; }} {name};",
-        )
-        return name
-
-    def vector_load(self, dtype: DType, width: int, cache: str | None = None) -> str:
-        """The helper that reads ``width`` aligned neighbours in one access, on CUDA through the caches ``cache``."""
-        name, v = f"load_{dtype.name}x{width}", self._vector(dtype, width)
+    def vector(self, verb: str, dtype: DType, width: int, cache: str | None = None) -> str:
+        """The helper that does a "load" or "store" of ``width`` aligned neighbours in one access, on CUDA through the
+        caches ``cache``."""
+        v, m, t, c = f"{dtype.name}x{width}", self.dialect.memory, self.dialect.stored(dtype), self.c(dtype)
         bits = BITS[width * dtype.itemsize] if cache and self.dialect.name == "cuda" else ""
-        name += f"_{cache}" if bits else ""
-        if name not in self.helpers:
-            m, t = self.dialect.memory, self.dialect.stored(dtype)
-            parts = " ".join(f"to[{k}] = {self.load_text(f'v.at[{k}]', dtype)};" for k in range(width))
-            read = f"const {v} v = *(const {m}{v}*)from;"
+        name = f"{verb}_{v}{f'_{cache}' if bits else ''}"
+        struct = f"typedef struct __attribute__((aligned({width * dtype.itemsize}))) {{ {t} at[{width}]; }} {v};"
+        self.helpers.setdefault(v, struct)
+        if name in self.helpers:
+            return name
+        if verb == "load":
+            takes = f"{c}* to, const {m}{t}* from"
+            access = f"const {v} v = *(const {m}{v}*)from;"
             if bits:
-                read = f"{v} v;\n    *({bits}*)&v = __ld{cache}((const {bits}*)from);"
-            self.helpers[name] = (
-                f"{self.dialect.function} void {name}({self.c(dtype)}* to, const {m}{t}* from) {{\n"
-                f"    {read}\n    {parts}\n}}"
-            )
-        return name
-
-    def vector_store(self, dtype: DType, width: int, cache: str | None = None) -> str:
-        """The helper that writes ``width`` aligned neighbours in one access, on CUDA through the caches ``cache``."""
-        name, v = f"store_{dtype.name}x{width}", self._vector(dtype, width)
-        bits = BITS[width * dtype.itemsize] if cache and self.dialect.name == "cuda" else ""
-        name += f"_{cache}" if bits else ""
-        if name not in self.helpers:
-            m, t = self.dialect.memory, self.dialect.stored(dtype)
-            args = ", ".join(f"{self.c(dtype)} x{k}" for k in range(width))
+                access = f"{v} v;\n    *({bits}*)&v = __ld{cache}((const {bits}*)from);"
+            body = access, " ".join(f"to[{k}] = {self.load_text(f'v.at[{k}]', dtype)};" for k in range(width))
+        else:
+            takes = ", ".join([f"{m}{t}* to", *(f"{c} x{k}" for k in range(width))])
+            access = f"__st{cache}(({bits}*)to, *(const {bits}*)&v);" if bits else f"*({m}{v}*)to = v;"
             parts = ", ".join(self.bits_text(f"x{k}", dtype) for k in range(width))
-            self.helpers[name] = (
-                f"{self.dialect.function} void {name}({m}{t}* to, {args}) {{\n"
-                f"    const {v} v = {{{{{parts}}}}};\n    "
-                + (f"__st{cache}(({bits}*)to, *(const {bits}*)&v);\n}}" if bits else f"*({m}{v}*)to = v;\n}}")
-            )
+            body = f"const {v} v = {{{{{parts}}}}};", access
+        lines = [f"{self.dialect.function} void {name}({takes}) {{", *body]
+        self.helpers[name] = "\n    ".join(lines) + "\n}"
         return name
 
     def shuffle(self, value: str, lane: object, dtype: DType, kind: str = "_xor") -> str:
@@ -115,25 +101,20 @@ class Emitter(Writer):
 
     def bits_of_thread(self, bits: list[int], scale: int) -> str:
         """The number that these bits of the thread's number make, times ``scale``."""
-        parts, k = [], 0
-        while k < len(bits):
-            n = 1
-            while k + n < len(bits) and bits[k + n] == bits[k] + n:
-                n += 1
-            parts.append(
-                times(
-                    f"(thread >> {bits[k]} & {(1 << n) - 1})" if bits[k] else f"(thread & {(1 << n) - 1})",
-                    scale << k,
-                )
-            )
-            k += n
+        parts = []
+        for _, run in groupby(enumerate(bits), lambda at: at[1] - at[0]):
+            (k, low), *more = run
+            parts.append(times(thread_bits(low, 1 + len(more)), scale << k))
         return " + ".join(parts)
 
     # -- lines -----------------------------------------------------------------------------------------------------
 
-    def open(self, text: str, op: Op) -> None:
+    def write(self, lines: list[tuple[str, Loc | None]]) -> None:
+        self.lines += [("    " * self.depth + text, at) for text, at in lines]
+
+    def open(self, text: str, op: Op | None = None) -> None:
         self.close()
-        self.comment([op])
+        self.comment([op] if op else [])
         self.line(text)
         self.depth += 1
 
@@ -151,17 +132,26 @@ class Emitter(Writer):
     @contextmanager
     def guard(self, condition: str) -> Iterator[None]:
         if condition:
-            self.line(f"if ({condition}) {{")
-            self.depth += 1
+            self.open(f"if ({condition}) {{")
         yield
         if condition:
-            self.depth -= 1
-            self.line("}")
+            self.shut()
+
+    def both_ways(self, test: str, body: Callable[[bool], None]) -> None:
+        """``body(True)`` where ``test`` holds, ``body(False)`` elsewhere; without a test, that alone."""
+        if test:
+            self.open(f"if ({test}) {{")
+            body(True)
+            self.reopen("} else {")
+        body(False)
+        if test:
+            self.shut()
 
     @contextmanager
     def once_per_element(self, layout: Layout) -> Iterator[None]:
         """Around a write to memory: of threads that hold copies, one writes."""
-        self.close_unless(layout)
+        if self.group and (self.group.layout != layout or layout.copies):
+            self.close()  # a guarded loop cannot share the open one
         with self.guard(f"(thread & {layout.copies}) == 0" if layout.copies else ""):
             yield
 
@@ -178,7 +168,7 @@ class Emitter(Writer):
         if bare:
             self.line("{")
             self.depth += 1
-        self.lines += [("    " * self.depth + text, at) for text, at in (*scope.before, *scope.after)]
+        self.write([*scope.before, *scope.after])
         for _ in scope.loops or [0] * bare:
             self.depth -= 1
             self.line("}")
@@ -202,16 +192,13 @@ class Emitter(Writer):
 
     def declare(self, v: Value, layout: Layout | None = None, initial: str = "") -> None:
         """Registers for a value; a tile whose thread holds one element, and a scalar, are plain variables."""
-        if not v.type.shape:
-            name = self.name(v)
-            self.line(f"{self.ctype(v)} {name}{f' = {initial}' if initial else ''};")
-            self.text[v] = name
-            self.arrays[v] = (name, layout or Layout((), (), ()))
-            return
-        layout = layout or self.plan.layouts[v]
         name = self.name(v)
+        if v.type.shape:
+            layout = layout or self.plan.layouts[v]
+            self.private_bytes += layout.registers * v.type.dtype.register.itemsize
+        else:
+            layout, self.text[v] = layout or SCALAR, name
         self.arrays[v] = (name, layout)
-        self.private_bytes += layout.registers * v.type.dtype.register.itemsize
         if layout.registers == 1:
             self.line(f"{self.ctype(v)} {name}{f' = {initial}' if initial else ''};")
             return
@@ -226,8 +213,7 @@ class Emitter(Writer):
 
     def cell(self, v: Value, s: Scope, offset: int = 0) -> str:
         """The register of ``v`` at the place of a loop over ``v``'s own layout."""
-        name, layout = self.arrays[v]
-        return name if layout.registers == 1 else f"{name}[{s.register(offset)}]"
+        return at(*self.arrays[v], s, offset)
 
     def cell_in(self, v: Value, s: Scope, frame: Frame) -> str:
         """The register of ``v`` at the place of a loop over a layout from which it is looked at through ``frame``."""
@@ -238,14 +224,14 @@ class Emitter(Writer):
         assert found is not None, f"{name}: registers do not line up"
         return f"{name}[{s.gather(*found)}]"
 
-    def materialise(self, v: Value, target: str, layout: Layout, op: Op) -> None:
+    def materialise(self, v: Value, target: str, layout: Layout) -> None:
         """Writes a value, whatever it is made of, into the registers ``target``."""
         if not v.type.shape:
             self.line(f"{target} = {self.scalar(v)};")
             return
-        with self.loop(layout, [op]) as s:
-            value = s.get(v)
-            cell = target if layout.registers == 1 else f"{target}[{s.register()}]"
+        assert self.op
+        with self.loop(layout, [self.op]) as s:
+            value, cell = s.get(v), at(target, layout, s)
             if value != cell:
                 s.line(f"{cell} = {value};")
 
@@ -253,7 +239,7 @@ class Emitter(Writer):
         """Registers for what a loop carries, holding its first value."""
         self.close()
         self.declare(param)
-        self.materialise(start, self.arrays[param][0], self.arrays[param][1], self.op)  # type: ignore[arg-type]
+        self.materialise(start, *self.arrays[param])
 
     def alias(self, v: Value, to: Value) -> None:
         self.arrays[v] = self.arrays[to]
@@ -266,31 +252,27 @@ class Emitter(Writer):
         self.close()
         pairs = [(t, v) for t, v in zip(targets, values, strict=True) if self.arrays[t] != self.arrays.get(v)]
         written = {self.arrays[t][0] for t, _ in pairs}
-        staged: list[tuple[str, Value, Layout, Value]] = []
+        staged: dict[Value, str] = {}
         for t, v in pairs:
-            reads = self.reads(v) - {self.arrays[t][0]}
-            if reads & written:
-                name, layout = self.fresh(self.arrays[t][0] + "_next"), self.arrays[t][1]
-                self.line(f"{self.ctype(t)} {name}{f'[{layout.registers}]' if layout.registers > 1 else ''};")
-                self.materialise(v, name, layout, self.op)  # type: ignore[arg-type]
-                staged.append((name, t, layout, v))
+            name, layout = self.arrays[t]
+            if (self.reads(v) - {name}) & written:
+                staged[t] = self.fresh(name + "_next")
+                self.line(f"{self.ctype(t)} {staged[t]}{f'[{layout.registers}]' if layout.registers > 1 else ''};")
+                self.materialise(v, staged[t], layout)
         for t, v in pairs:
-            stage = next((s for s in staged if s[1] is t), None)
             target, layout = self.arrays[t]
-            if stage is None:
-                self.materialise(v, target, layout, self.op)  # type: ignore[arg-type]
-            elif layout.registers == 1:
-                self.line(f"{target} = {stage[0]};")
-            else:
-                with self.loop(layout, []) as s:
-                    s.line(f"{target}[{s.register()}] = {stage[0]}[{s.register()}];")
+            if t not in staged:
+                self.materialise(v, target, layout)
+                continue
+            with self.loop(layout, []) as s:
+                s.line(f"{at(target, layout, s)} = {at(staged[t], layout, s)};")
 
     def reads(self, v: Value) -> set[str]:
         """The C variables that reading ``v`` reads."""
         if v in self.arrays:
             return {self.arrays[v][0]}
         if v in self.text:
-            return {w for w in re.findall(r"[A-Za-z_]\w*", self.text[v])}
+            return set(re.findall(r"[A-Za-z_]\w*", self.text[v]))
         op = self.made.get(v)
         return set().union(*(self.reads(x) for x in op.operands)) if op else set()
 
@@ -306,11 +288,7 @@ class Emitter(Writer):
             return
         self.comment([op])
         self.text[v] = self.name(v)
-        self.line(
-            f"const {self.ctype(v)} {self.text[v]} = {text};"
-            if not v.type.pointer
-            else f"{self.ctype(v)} {self.text[v]} = {text};"
-        )
+        self.line(self.definition(v, self.text[v], text))
 
     # -- groups ----------------------------------------------------------------------------------------------------
 
@@ -319,11 +297,12 @@ class Emitter(Writer):
         if not op.result.type.shape:
             self._scalar_statement(op, element)
             return
-        layout = self.plan.layouts[op.result]
+        self._enter(op, element, self.plan.layouts[op.result])
+
+    def _enter(self, op: Op, element: Joined | None, layout: Layout) -> None:
         if self.group and (self.group.layout != layout or self._crosses(op)):
             self.close()
-        if self.group is None:
-            self.group = Group(layout)
+        self.group = self.group or Group(layout)
         self.group.members.append((op, element))
 
     def _crosses(self, op: Op) -> bool:
@@ -338,32 +317,24 @@ class Emitter(Writer):
         return op is not None and OPS[op.name].kind == "view" and self._depends(op.operands[0], on)
 
     def _scalar_statement(self, op: Op, element: Joined | None) -> None:
-        self.close_if_needed(op)
+        self.close_for(op.operands)
         self.comment([op])
-        s = Scope(self, Layout((), (), ()), 1)
+        s = Scope(self, SCALAR, 1)
         assert element is not None
         self.declare(op.result)
         element(self, op, s)
-        for text, at in [*s.before, *s.after]:
-            self.lines.append(("    " * self.depth + text, at))
+        self.write([*s.before, *s.after])
 
-    def close_if_needed(self, op: Op) -> None:
-        if self.group and any(self._depends(v, self.group.results()) for v in op.operands):
-            self.close()
-
-    def close_unless(self, layout: Layout) -> None:
-        """A guarded loop cannot share the open one."""
-        if self.group and (self.group.layout != layout or layout.copies):
+    def close_for(self, values: tuple[Value, ...]) -> None:
+        """Closes the open loop if it makes one of these."""
+        if self.group and any(self._depends(v, self.group.results()) for v in values):
             self.close()
 
     def close_with(self, op: Op, layout: Layout, element: Joined) -> None:
         """Runs ``op`` at the end of the open loop, if it walks the same layout and loads nothing, and closes it."""
-        loads = self.group and any(OPS[m.name].reads for m, _ in self.group.members)
-        if self.group and (self.group.layout != layout or loads or self._crosses(op)):
+        if self.group and any(OPS[m.name].reads for m, _ in self.group.members):
             self.close()
-        if self.group is None:
-            self.group = Group(layout)
-        self.group.members.append((op, element))
+        self._enter(op, element, layout)
         self.close()
 
     def close(self) -> None:
@@ -371,27 +342,13 @@ class Emitter(Writer):
         group, self.group = self.group, None
         if group is None:
             return
-        inside = {op for op, _ in group.members}
-        outer_op = self.op
-        for op, _ in group.members:
-            for v in op.results:
-                if v.type.shape and op.name != "reduce" and self._escapes(v, inside):
-                    self.declare(v)
-        ops = [op for op, _ in group.members]
+        outer_op, ops = self.op, [op for op, _ in group.members]
+        for v in group.results():
+            if v.type.shape and v not in self.arrays and self._escapes(v, ops):
+                self.declare(v)
         corner = self._corner(ops, group.layout) if self.threads == 1 else ""
         self.comment(ops)
-        if corner:
-            self.line(f"if ({corner}) {{")
-            self.depth += 1
-            self._body(group, whole=True)
-            self.depth -= 1
-            self.line("} else {")
-            self.depth += 1
-            self._body(group, whole=False)
-            self.depth -= 1
-            self.line("}")
-        else:
-            self._body(group, whole=False)
+        self.both_ways(corner, lambda whole: self._body(group, whole))
         self.op = outer_op
 
     def _body(self, group: Group, whole: bool) -> None:
@@ -408,47 +365,37 @@ class Emitter(Writer):
         """The condition under which no mask of these accesses is off, if one test can tell: on a CPU, one program walks
         its whole tile in a loop, and the loop without tests is the one that the C compiler vectorises."""
         masks = dict.fromkeys(m for m in map(mask_of, ops) if m is not None)
-        if not masks or not all(m in self.plan.monotone for m in masks):
-            return ""
         shapes = {m.type.shape for m in masks}
-        if len(shapes) > 1:
+        if len(shapes) != 1 or not self.plan.monotone.issuperset(masks):
             return ""
         s = Scope(self, layout, 1, corner=shapes.pop())
         conditions = [s.get(m) for m in masks]
-        self.lines += [("    " * self.depth + text, at) for text, at in s.before]
+        self.write(s.before)
         return " && ".join(parenthesised(c) if len(conditions) > 1 else c for c in conditions)
 
-    def _escapes(self, v: Value, inside: set[Op]) -> bool:
+    def _escapes(self, v: Value, inside: list[Op]) -> bool:
         return self.count.get(v, 0) > sum(op.operands.count(v) for op in inside)
 
     def by_vectors(self, op: Op, layout: Layout, width: int, body: Callable[[bool], None]) -> None:
         """``body(whole)`` writes a loop of vector accesses. If a thread has several, and one test tells that none of
         its elements is masked off, a loop without tests comes first."""
-        mask = mask_of(op)
-        if mask not in self.plan.monotone or layout.registers <= width:
-            return body(False)
-        self.close()  # an open loop belongs before the branches
-        s = Scope(self, layout, 1, last=True)
-        test = s.condition(op)
-        self.comment([op])
-        self.lines += [("    " * self.depth + text, at) for text, at in s.before]
-        self.line(f"if ({test}) {{")
-        self.depth += 1
-        body(True)
-        self.reopen("} else {")
-        body(False)
-        self.shut()
-        return None
+        test = ""
+        if mask_of(op) in self.plan.monotone and layout.registers > width:
+            self.close()  # an open loop belongs before the branches
+            s = Scope(self, layout, 1, last=True)
+            test = s.condition(op)
+            self.comment([op])
+            self.write(s.before)
+        self.both_ways(test, body)
 
     # -- masks -----------------------------------------------------------------------------------------------------
 
     def whole(self, op: Op, s: Scope, width: int) -> str:
         """The condition under which ``width`` neighbours are all on; empty if they always are."""
-        mask = mask_of(op)
-        if mask is None and not s.padding(op.operands[0].type.shape):
+        mask, shape = mask_of(op), op.operands[0].type.shape
+        if mask is None and not s.padding(shape):
             return ""
         dim = s.layout.runs()[0].dim
-        shape = op.operands[0].type.shape
         padded = s.layout.shape[dim] != shape[dim]
         if mask is None or self.plan.facts[mask].constant_along(dim) and not padded:
             return s.condition(op)
@@ -463,10 +410,6 @@ class Emitter(Writer):
             self.emit(op)
         self.close_for(block.yields)
 
-    def close_for(self, values: tuple[Value, ...]) -> None:
-        if self.group and any(self._depends(v, self.group.results()) for v in values):
-            self.close()
-
     def emit(self, op: Op) -> None:
         outer, self.op = self.op, op
         entry = OPS[op.name]
@@ -474,17 +417,8 @@ class Emitter(Writer):
             self.close()
             self.barrier()
         if entry.kind == "statement":
-            if entry.writes and self.plan.vectors.get(op, 1) > 1:
+            if not entry.joins:
                 self.close()
-            elif entry.moves and self.plan.vectors.get(op, 1) > 1:
-                self.close_if_needed(op)
-                self.declare(op.result)
-            elif op.name == "reduce":
-                self.close_if_views(op)
-            elif not entry.moves:
-                self.close()
-            if op.name == "convert":
-                self.declare(op.result)
             entry.emit(self, op)
         elif entry.kind != "view" and op.results:
             if not op.result.type.shape:
@@ -493,6 +427,7 @@ class Emitter(Writer):
                 self.join(op, None)
         self.op = outer
 
-    def close_if_views(self, op: Op) -> None:
-        if self.group and self._crosses(op):
-            self.close()
+
+def at(name: str, layout: Layout, s: Scope, offset: int = 0) -> str:
+    """The register of the variable ``name`` at the place of a loop over its ``layout``."""
+    return name if layout.registers == 1 else f"{name}[{s.register(offset)}]"

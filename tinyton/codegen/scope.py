@@ -33,8 +33,7 @@ class Scope:
         self.e, self.layout, self.step, self.whole, self.offset = e, layout, step, whole, offset
         self.corner, self.last = corner, last
         self.runs = layout.runs() if not corner else []
-        self.loops = [r for k, r in enumerate(self.runs) if k or step < 1 << r.bits]  # one round is no loop
-        self.loops = [] if last else self.loops
+        self.loops = [r for k, r in enumerate(self.runs) if not last and (k or step < 1 << r.bits)]  # one round: none
         self.memo: dict[tuple[Value, Frame], str] = {}
         self.before: list[tuple[str, Loc | None]] = []
         self.after: list[tuple[str, Loc | None]] = []
@@ -63,17 +62,7 @@ class Scope:
             parts.append(str(far))
         for run in self.layout.thread_runs():
             if run.dim == dim:
-                whole = run.low == 0 and run.bits == len(self.layout.thread)
-                bits = (
-                    "thread"
-                    if whole
-                    else f"(thread & {(1 << run.bits) - 1})"
-                    if run.low == 0
-                    else f"(thread >> {run.low})"
-                )
-                if run.low and run.low + run.bits < len(self.layout.thread):
-                    bits = f"(thread >> {run.low} & {(1 << run.bits) - 1})"
-                parts.append(times(bits, run.step))
+                parts.append(times(thread_bits(run.low, run.bits, len(self.layout.thread)), run.step))
         if self.offset and self.runs[0].dim == dim:
             parts.append(str(self.offset * self.runs[0].step))
         return " + ".join(reversed(parts)) or "0"
@@ -121,15 +110,10 @@ class Scope:
     def _local(self, v: Value, frame: Frame, text: str, lines: list[tuple[str, Loc | None]]) -> str:
         if not v.name and self.e.count.get(v, 0) < 2:
             return text
-        name = (
-            self.e.fresh("last_" + self.e.name(v))
-            if self.corner or self.last
-            else self.e.local_name(v, frame, self.offset)
-        )
+        far = self.corner or self.last
+        name = self.e.fresh("last_" + self.e.name(v)) if far else self.e.local_name(v, frame, self.offset)
         self.declared.add(name)
-        op = self.e.made[v]
-        const = "" if v.type.pointer else "const "
-        lines.append((f"{const}{self.e.ctype(v)} {name} = {text};", op.loc))
+        lines.append((self.e.definition(v, name, text), self.e.made[v].loc))
         return name
 
     def identity(self) -> Frame:
@@ -217,6 +201,12 @@ class Scope:
 
 def times(text: str, factor: int) -> str:
     return text if factor == 1 else f"{text} * {factor}"
+
+
+def thread_bits(low: int, bits: int, of: int = 32) -> str:
+    """These bits of the thread's number, which has ``of`` bits."""
+    shift, mask = f" >> {low}" if low else "", f" & {(1 << bits) - 1}" if low + bits < of else ""
+    return f"(thread{shift}{mask})" if shift or mask else "thread"
 
 
 def mask_of(op: Op) -> Value | None:

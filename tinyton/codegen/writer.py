@@ -87,7 +87,7 @@ class Writer:
 
     def ctype(self, v: Value) -> str:
         if v.type.pointer:
-            return f"{self.local if v.type.shared else self.dialect.memory}{self.dialect.stored(v.type.dtype)}*"
+            return f"{self.dialect.local if v.type.shared else self.dialect.memory}{self.dialect.stored(v.type.dtype)}*"
         return self.c(v.type.dtype)
 
     def unsigned(self, dtype: DType) -> str:
@@ -152,12 +152,7 @@ class Writer:
             first = -(-self.reserved // 16) * 16
             self.barrier()  # the last readers may still be at it, in the last round of a loop too
         self.shared_bytes = max(self.shared_bytes, first + size)
-        return f"(({self.local}{self.c(dtype)}*){f'(shared_memory + {first})' if first else 'shared_memory'})"
-
-    @property
-    def local(self) -> str:
-        """Before a pointer to shared memory."""
-        return {"cuda": "", "opencl": "__local "}[self.dialect.name]
+        return f"(({self.dialect.local}{self.c(dtype)}*){f'(shared_memory + {first})' if first else 'shared_memory'})"
 
     def barrier(self) -> None:
         if self.threads > 1:
@@ -201,6 +196,9 @@ class Writer:
             op.name == "const" or OPS[op.name].kind == "view" and self.is_constant(op.operands[0])
         )
 
+    def definition(self, v: Value, name: str, text: str) -> str:
+        return f"{'' if v.type.pointer else 'const '}{self.ctype(v)} {name} = {text};"
+
     def expression(self, op: Op, args: list[str]) -> str:
         """C for one element of an elementwise op, rounded or wrapped to what its type can hold."""
         entry, t = OPS[op.name], op.result.type.dtype
@@ -237,7 +235,10 @@ class Writer:
         self.block(self.kernel.body)
         self.close()
         body = self.lines
-        head = self.dialect.head(name, params, attribute, self.threads)
+        words = {"name": name, "params": ", ".join(params), "attribute": attribute, "threads": self.threads}
+        head = self.dialect.head.format(**words).split("\n")
+        if self.threads > 1:
+            head.append(f"    const int thread = {self.dialect.thread};")
         if self.shared_bytes > STATIC_SHARED and self.dialect.name == "cuda":
             head.append(f"    extern {self.dialect.shared} char shared_memory[];")
         elif self.shared_bytes:

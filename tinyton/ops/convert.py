@@ -35,6 +35,7 @@ def _lanes(source: Layout, target: Layout) -> tuple[list, list, list] | None:
 def _emit_convert(e, op):
     """Moves a tile between two layouts: by shuffles if every element stays in its warp, else through shared memory."""
     (x,) = op.operands
+    e.declare(op.result)
     source, target, dtype = e.layout_of(x), e.layout_of(op.result), op.result.type.dtype
     to = from_ = ""
     if op.result.type.pointer:

@@ -61,7 +61,7 @@ def _emit(e, op):
     together = e.fresh("failed") if is_assert and e.threads > 1 and e.dialect.name == "cuda" else ""
     if together:
         e.line(f"bool {together} = false;")
-    words = {x: e.dialect.program_id(axis) for axis, x in enumerate("xyz")}
+    words = dict(zip("xyz", e.dialect.program_id, strict=True))
     words |= {"memory": e.dialect.memory, "wide": e.c(uint64), "words": WORDS}
     claim = "atomicAdd(log, 1u)" if e.dialect.name == "cuda" else "atomic_inc(log)"
     add, where = e.helper("add_record", ADD, uint32, claim=claim, **words), sites(e.kernel)

@@ -31,7 +31,7 @@ def _emit_dot(e, op):
     stage(e, op, y, other)
     e.barrier()
     e.declare(op.result)
-    e.materialise(acc, e.arrays[op.result][0], layout, op)
+    e.materialise(acc, e.arrays[op.result][0], layout)
     e.line(f"for (int {k} = 0; {k} < {rows[-1]}; ++{k}) {{")
     e.depth += 1
     with e.loop(layout, []) as s:

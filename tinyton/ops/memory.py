@@ -75,6 +75,8 @@ def _emit_load(e, op):
 
 # >>> stage 3
 def _load_vectors(e, op, width: int) -> None:
+    e.close_for(op.operands)
+    e.declare(op.result)
     layout = e.layout_of(op.result)
     e.by_vectors(op, layout, width, lambda whole: _load_loop(e, op, layout, width, whole))
 
@@ -86,7 +88,7 @@ def _load_loop(e, op, layout, width: int, whole: bool) -> None:
         whole = e.whole(op, s, width)
         if whole:
             s.line(f"if ({whole}) {{")
-        s.line(f"{'    ' if whole else ''}{e.vector_load(dtype, width, op.attrs.get('cache'))}(&{cell}, {pointer});")
+        s.line(f"{'    ' if whole else ''}{e.vector('load', dtype, width, op.attrs.get('cache'))}(&{cell}, {pointer});")
         if whole:
             s.line("} else {")
             for k in range(width):
@@ -113,7 +115,7 @@ def _load_element(e, op, s) -> None:
     s.define(op.result, _element(e, op, s))
 
 
-@op(numpy=_load, emit=_emit_load, kind="statement", reads=True, mask=1)
+@op(numpy=_load, emit=_emit_load, kind="statement", reads=True, mask=1, joins=True)
 def load(
     b: Builder,
     ptr: Value,
@@ -171,6 +173,7 @@ def _emit_store(e, op):
 
 # >>> stage 3
 def _store_vectors(e, op, layout, width: int) -> None:
+    e.close()
     e.by_vectors(op, layout, width, lambda whole: _store_loop(e, op, layout, width, whole))
 
 
@@ -182,7 +185,7 @@ def _store_loop(e, op, layout, width: int, whole: bool) -> None:
         whole = e.whole(op, s, width)
         if whole:
             s.line(f"if ({whole}) {{")
-        write = e.vector_store(dtype, width, op.attrs.get("cache"))
+        write = e.vector("store", dtype, width, op.attrs.get("cache"))
         s.line(f"{'    ' if whole else ''}{write}({s.get(ptr)}, {', '.join(values)});")
         if whole:
             s.line("} else {")
@@ -206,7 +209,7 @@ def _store_element(e, op, s) -> None:
         s.line(text)
 
 
-@op(numpy=_store, emit=_emit_store, kind="statement", effect=True, writes=True, mask=2)
+@op(numpy=_store, emit=_emit_store, kind="statement", effect=True, writes=True, mask=2, joins=True)
 def store(
     b: Builder,
     ptr: Value,
