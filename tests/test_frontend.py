@@ -162,7 +162,7 @@ def test_unwritable_in_a_def(case):
 
 OPERATORS = {
     "Pow": ("n ** n", "x * x"),
-    "MatMult": ("n @ n", "tt.sum"),
+    "MatMult": ("n @ n", "tt.dot"),
     "Is": ("n is n", "Is on a run-time value"),
     "IsNot": ("n is not n", "IsNot on a run-time value"),
     "In": ("n in T", "In on a run-time value"),

@@ -58,7 +58,7 @@ INSTEAD = {
     "Nonlocal": "a kernel reads outer names without declaring them, and cannot change them",
     "NamedExpr": "assign on a line of its own",
     "Pow": "write x * x, or tt.pow(x, y) of floats",
-    "MatMult": "write the product with tt.sum over a broadcast, x[:, :, None] * y[None, :, :]",
+    "MatMult": "write tt.dot(x, y)",
     "Slice": "a tile is indexed with : and None only, as in x[:, None]",
 }
 

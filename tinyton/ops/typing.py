@@ -50,7 +50,8 @@ def value_of(b: Builder, x: object, partner: DType | None = None) -> Value:
     """``x`` as a typed value; a Python number, or a float argument, takes the type of its partner."""
     if isinstance(x, Value):
         if x in b.weak:
-            return cast_value(b, x, partner if partner is not None and partner.is_float else float32)
+            dtype = partner if partner is not None and partner.is_float else float32
+            return b.add("cast", (x,), Type(dtype, x.type.shape))  # another value: this one has a type of its own
         return x
     if isinstance(x, (bool, int, float)):
         return literal(b, x, dtypes.of_literal(x, partner))
