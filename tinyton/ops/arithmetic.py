@@ -199,7 +199,8 @@ def cdiv(b: Builder, x: Operand, y: Operand) -> Value:
         raise KernelTypeError(f"cdiv takes integers, not {x.type.dtype}")
     if x.type.dtype.kind == "i":
         return sub(b, 0, floordiv(b, sub(b, 0, x), y))
-    return add(b, floordiv(b, x, y), ne(b, mod(b, x, y), 0))
+    rest = ne(b, mod(b, x, y), 0)
+    return add(b, floordiv(b, x, y), rest)
 
 
 def _neg(e, op, x):

@@ -10,7 +10,9 @@ import numpy as np
 from ..errors import KernelTypeError, KernelValueError
 from ..ir import Builder, Value
 from ..layout import log2
-from . import OPS, op
+from . import op
+from .arithmetic import eq, where
+from .program import arange
 from .shape import expand
 from .typing import Operand, axis_of, broadcast, broadcast_shape, constant_int, number, same_type, value_of
 
@@ -49,16 +51,12 @@ def full_tile(x: Value) -> Value:
     return x
 
 
-@op(
-    numpy=lambda run, op, x: np.transpose(x, op.attrs["order"]),
-    emit=_permute_frame,
-    kind="view",
-)
+@op(numpy=lambda run, op, x: np.transpose(x, op.attrs["order"]), emit=_permute_frame, kind="view")
 def permute(b: Builder, x: Value, *dims: object) -> Value:
     """The tile with its dimensions in another order: dimension k of the result is dimension ``dims[k]`` of ``x``."""
-    x, order = number(b, x), _given(dims, "dims")
+    x = number(b, x)
     rank = len(x.type.shape)
-    order = tuple(axis_of(d, rank) for d in order)
+    order = tuple(axis_of(d, rank) for d in _given(dims, "dims"))
     if sorted(order) != list(range(rank)):
         raise KernelValueError(f"the order {list(order)} does not name each of {rank} dimensions once")
     return b.add("permute", (x,), x.type.with_shape(tuple(x.type.shape[d] for d in order)), order=order)
@@ -104,6 +102,11 @@ def expand_dims(b: Builder, x: Operand, axis: object) -> Value:
     return x
 
 
+def indices(b: Builder, n: int, axis: int, rank: int) -> Value:
+    """0 … n - 1 along one dimension of a tile of ``rank``."""
+    return expand_dims(b, arange(b, 0, n), tuple(d for d in range(rank) if d != axis))
+
+
 @op(numpy=None, emit=None, kind="macro")
 def broadcast_to(b: Builder, x: Operand, *shape: object) -> Value:
     """``x`` stretched to ``shape`` by NumPy's rules."""
@@ -113,12 +116,11 @@ def broadcast_to(b: Builder, x: Operand, *shape: object) -> Value:
     return broadcast(b, x, to)
 
 
-@op(
-    numpy=lambda run, op, x: x[..., op.attrs["at"]],
-    emit=lambda op, frame: (*frame, (op.attrs["at"],)),
-    kind="view",
-    public=False,
-)
+def _part_frame(op, frame):
+    return (*frame, (op.attrs["at"],))
+
+
+@op(numpy=lambda run, op, x: x[..., op.attrs["at"]], emit=_part_frame, kind="view", public=False)
 def part(b: Builder, x: Value, at: int) -> Value:
     """``x[..., at]`` of a tile whose last extent is 2."""
     return b.add("part", (x,), x.type.with_shape(x.type.shape[:-1]), at=at)
@@ -137,9 +139,9 @@ def join(b: Builder, x: Operand, y: Operand) -> Value:
     """Two tiles of one shape side by side, in a new last dimension of extent 2."""
     x, y = same_type(b, x, y)
     shape = (*x.type.shape, 2)
-    last = OPS["arange"].rule(b, 0, 2)
+    last = arange(b, 0, 2)
     tiles = [broadcast(b, expand(b, v, len(shape) - 1) if v.type.shape else v, shape) for v in (x, y)]
-    return OPS["where"].rule(b, OPS["eq"].rule(b, last, 0), *tiles)
+    return where(b, eq(b, last, 0), *tiles)
 
 
 @op(numpy=None, emit=None, kind="macro")

@@ -3,6 +3,7 @@ memory."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -11,8 +12,10 @@ from ..dtypes import DType, bool_, float32, int32, uint32
 from ..errors import KernelTypeError
 from ..ir import Builder, Type, Value
 from ..layout import whole
-from . import OPS, op
-from .arithmetic import extreme, maximum, minimum
+from . import op
+from .arithmetic import and_, eq, extreme, maximum, minimum, ne, or_, where
+from .rearrange import expand_dims, indices, ravel
+from .shape import expand
 from .typing import Operand, axis_of, cast_value, constant_dtype, number
 
 UFUNC = {"sum": np.add, "max": np.fmax, "min": np.fmin, "max_nan": np.maximum, "min_nan": np.minimum}
@@ -82,9 +85,7 @@ def _emit_reduce(e, op):
 def _across_warps(e, op, rest, warps, lanes) -> None:
     """Each warp leaves its partial results in a slot of shared memory; then every thread combines all slots, in the
     same order."""
-    how, dtype, size = op.attrs["combine"], op.result.type.dtype, 1
-    for n in rest.shape:
-        size *= n
+    how, dtype, size = op.attrs["combine"], op.result.type.dtype, math.prod(rest.shape)
     memory = e.shared(dtype, size << len(warps))
     slot = e.bits_of_thread(warps, size)
     first = sum(1 << i for i in lanes)
@@ -101,6 +102,11 @@ def _across_warps(e, op, rest, warps, lanes) -> None:
         s.line(f"    {cell} = {combine(e, how, dtype, cell, f'{memory}[{k} * {size} + {s.position(rest.shape)}]')};")
 
 
+def sum_type(dtype: DType) -> DType:
+    """Of sums and products: narrow integers are added up in 32 bits."""
+    return dtype if dtype.is_float or dtype.bits >= 32 else uint32 if dtype.kind == "u" else int32
+
+
 @op(numpy=_reduce, emit=_emit_reduce, kind="statement", public=False, joins=True)
 def reduce(b: Builder, x: Operand, how: str, axis: object, keep_dims: bool) -> Value:
     """Combines the elements of a tile along ``axis`` (None: all)."""
@@ -109,17 +115,14 @@ def reduce(b: Builder, x: Operand, how: str, axis: object, keep_dims: bool) -> V
     if not rank:
         raise KernelTypeError(f"there is nothing to reduce in a scalar ({v.type})")
     axes = tuple(range(rank)) if axis is None else (axis_of(axis, rank),)
-    target = v.type.dtype
-    if how in ("sum", "prod"):
-        target = int32 if target is bool_ or (target.kind == "i" and target.bits < 32) else target
-        target = uint32 if target.kind == "u" and target.bits < 32 else target
+    target = sum_type(v.type.dtype) if how in ("sum", "prod") else v.type.dtype
     working = float32 if target.is_half else target
     shape = tuple(n for d, n in enumerate(v.type.shape) if d not in axes)
     out = b.add("reduce", (cast_value(b, v, working),), Type(working, shape), combine=how, axes=axes)
     out = cast_value(b, out, target)
     if keep_dims:
         for d in axes:
-            out = b.add("expand", (out,), out.type.with_shape((*out.type.shape[:d], 1, *out.type.shape[d:])), axis=d)
+            out = expand(b, out, d)
     return out
 
 
@@ -143,8 +146,8 @@ def _along(name: str, how: str, doc: str) -> Callable:
         v = number(b, x)
         return reduce(b, v if dtype is None else cast_value(b, v, constant_dtype(dtype)), how, axis, keep_dims)
 
-    rule.__name__, rule.__doc__ = name, doc + " ``keep_dims`` leaves an extent of 1; ``dtype`` converts first."
-    return op(numpy=None, emit=None, kind="macro")(rule)
+    doc += " ``keep_dims`` leaves an extent of 1; ``dtype`` converts first."
+    return op(name, doc, numpy=None, emit=None, kind="macro")(rule)
 
 
 sum_ = _along(
@@ -169,82 +172,60 @@ def _extreme(b: Builder, how: str, x: Operand, axis: object, keep_dims: bool, pr
 
 def _place(b: Builder, x: Operand, best: Value, axis: object, keep_dims: bool) -> Value:
     """The first coordinate along ``axis`` (None: of the elements in row-major order) where ``x`` is ``best``."""
-    do = {name: OPS[name].rule for name in ("arange", "ravel", "expand_dims", "eq", "ne", "and", "or", "where")}
     v = number(b, x)
     rank = len(v.type.shape)
     if axis is None:
-        v, k = do["ravel"](b, v), 0
+        v, k = ravel(b, v), 0
     else:
         k = axis_of(axis, rank)
-        best = best if keep_dims else do["expand_dims"](b, best, k)
+        best = best if keep_dims else expand_dims(b, best, k)
     n = v.type.shape[k]
-    at = do["expand_dims"](b, do["arange"](b, 0, n), tuple(d for d in range(len(v.type.shape)) if d != k))
-    here = do["eq"](b, v, best)
+    at = indices(b, n, k, len(v.type.shape))
+    here = eq(b, v, best)
     if v.type.dtype.is_float:
-        here = do["or"](b, here, do["and"](b, do["ne"](b, v, v), do["ne"](b, best, best)))
-    place = reduce(b, do["where"](b, here, at, n - 1), "min", k, keep_dims and axis is not None)
-    return do["expand_dims"](b, place, tuple(range(rank))) if keep_dims and axis is None else place
+        here = or_(b, here, and_(b, ne(b, v, v), ne(b, best, best)))
+    place = reduce(b, where(b, here, at, n - 1), "min", k, keep_dims and axis is not None)
+    return expand_dims(b, place, tuple(range(rank))) if keep_dims and axis is None else place
 
 
-def _arg(b: Builder, how: str, x: Operand, axis: object, keep_dims: bool) -> Value:
-    return _place(b, x, reduce(b, x, how, axis, keep_dims and axis is not None), axis, keep_dims)
+def _arg(name: str, how: str, word: str) -> Callable:
+    def rule(
+        b: Builder, x: Operand, axis: int | None = None, tie_break_left: bool = True, keep_dims: bool = False
+    ) -> Value:
+        """Where along ``axis`` the {} element is (None: in row-major order), int32: the first of equal ones. NaN is
+        ignored."""
+        return _place(b, x, reduce(b, x, how, axis, keep_dims and axis is not None), axis, keep_dims)
+
+    return op(name, (rule.__doc__ or "").format(word), numpy=None, emit=None, kind="macro")(rule)
 
 
-@op(numpy=None, emit=None, kind="macro")
-def argmax(
-    b: Builder, x: Operand, axis: int | None = None, tie_break_left: bool = True, keep_dims: bool = False
-) -> Value:
-    """Where along ``axis`` the greatest element is (None: in row-major order), int32: the first of equal ones. NaN is
-    ignored."""
-    return _arg(b, "max", x, axis, keep_dims)
+argmax = _arg("argmax", "max", "greatest")
+argmin = _arg("argmin", "min", "least")
 
 
-@op(numpy=None, emit=None, kind="macro")
-def argmin(
-    b: Builder, x: Operand, axis: int | None = None, tie_break_left: bool = True, keep_dims: bool = False
-) -> Value:
-    """Where along ``axis`` the least element is (None: in row-major order), int32: the first of equal ones. NaN is
-    ignored."""
-    return _arg(b, "min", x, axis, keep_dims)
+def _most(name: str, how: str, *words: str) -> Callable:
+    def rule(
+        b: Builder,
+        x: Operand,
+        axis: object = None,
+        return_indices: bool = False,
+        return_indices_tie_break_left: bool = True,
+        keep_dims: bool = False,
+        propagate_nan: bool = False,
+    ) -> Value | tuple[Value, Value]:
+        """The {} element along ``axis``, an int constant (None: of all). Given a tile or a float instead of an axis,
+        the {} of the two, element by element.
+
+        NaN is ignored unless ``propagate_nan``. ``return_indices`` gives a tuple of the element and its place (`{}`).
+        """
+        if not return_indices:
+            return _extreme(b, how, x, axis, keep_dims, propagate_nan)
+        best = _extreme(b, how, x, axis, keep_dims and axis is not None, propagate_nan)
+        kept = expand_dims(b, best, tuple(range(len(x.type.shape)))) if keep_dims and axis is None else best
+        return kept, _place(b, x, best, axis, keep_dims)
+
+    return op(name, (rule.__doc__ or "").format(*words), numpy=None, emit=None, kind="macro")(rule)
 
 
-def _with_place(b: Builder, how: str, x: Operand, axis: object, keep_dims: bool, propagate_nan: bool) -> tuple:
-    best = _extreme(b, how, x, axis, keep_dims and axis is not None, propagate_nan)
-    kept = OPS["expand_dims"].rule(b, best, tuple(range(len(x.type.shape)))) if keep_dims and axis is None else best
-    return kept, _place(b, x, best, axis, keep_dims)
-
-
-@op(numpy=None, emit=None, kind="macro")
-def max_(
-    b: Builder,
-    x: Operand,
-    axis: object = None,
-    return_indices: bool = False,
-    return_indices_tie_break_left: bool = True,
-    keep_dims: bool = False,
-    propagate_nan: bool = False,
-) -> Value | tuple[Value, Value]:
-    """The greatest element along ``axis``, an int constant (None: of all). Given a tile or a float instead of an axis,
-    the greater of the two, element by element.
-
-    NaN is ignored unless ``propagate_nan``. ``return_indices`` gives a tuple of the element and its place (`argmax`).
-    """
-    return (_with_place if return_indices else _extreme)(b, "max", x, axis, keep_dims, propagate_nan)
-
-
-@op(numpy=None, emit=None, kind="macro")
-def min_(
-    b: Builder,
-    x: Operand,
-    axis: object = None,
-    return_indices: bool = False,
-    return_indices_tie_break_left: bool = True,
-    keep_dims: bool = False,
-    propagate_nan: bool = False,
-) -> Value | tuple[Value, Value]:
-    """The least element along ``axis``, an int constant (None: of all). Given a tile or a float instead of an axis, the
-    lesser of the two, element by element.
-
-    NaN is ignored unless ``propagate_nan``. ``return_indices`` gives a tuple of the element and its place (`argmin`).
-    """
-    return (_with_place if return_indices else _extreme)(b, "min", x, axis, keep_dims, propagate_nan)
+max_ = _most("max_", "max", "greatest", "greater", "argmax")
+min_ = _most("min_", "min", "least", "lesser", "argmin")

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..dtypes import DType, float32, int32, uint32
+from ..dtypes import DType, float32
 from ..errors import KernelTypeError, KernelValueError
 from ..ir import Builder, Value
 from ..layout import log2
-from . import OPS, op
-from .rearrange import flip, full_tile, halves, joined, reshape
-from .reduction import reduce
+from . import op
+from .arithmetic import add, and_, eq, floordiv, gt, minimum, mod, mul, ne, or_, shr, sub, where, xor
+from .rearrange import expand_dims, flip, full_tile, halves, indices, joined, ravel, reshape
+from .reduction import reduce, sum_type
 from .typing import Operand, axis_of, broadcast, cast_value, constant_int, number, same_shape
 
 Tiles = tuple[Value, ...]
@@ -49,14 +50,14 @@ def reduce_with(b: Builder, input: object, axis: object, combine_fn: object, kee
     tiles = _tiles(b, input)
     rank = len(tiles[0].type.shape)
     if axis is None:
-        tiles = tuple(OPS["ravel"].rule(b, t) for t in tiles)
+        tiles = tuple(ravel(b, t) for t in tiles)
     k, combine = axis_of(0 if axis is None else axis, len(tiles[0].type.shape)), _combiner(b, combine_fn, tiles)
     while full_tile(tiles[0]).type.shape[k] > 1:
         pairs = [halves(b, t, k, 0) for t in tiles]
         tiles = combine(tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
     out = tuple(reduce(b, t, "max", k, False) for t in tiles)  # of one element
     if keep_dims:
-        out = tuple(OPS["expand_dims"].rule(b, t, tuple(range(rank)) if axis is None else k) for t in out)
+        out = tuple(expand_dims(b, t, tuple(range(rank)) if axis is None else k) for t in out)
     return out if isinstance(input, tuple) else out[0]
 
 
@@ -72,7 +73,7 @@ def _scan(b: Builder, tiles: Tiles, axis: object, combine: Callable[[Tiles, Tile
         ends = [halves(b, t, k, 0) for t in totals]
         shape = upper[0].type.shape
         wide = (*shape[:k], shape[k] >> bit, 1 << bit, *shape[k + 1 :])
-        before = [broadcast(b, OPS["expand_dims"].rule(b, e[0], k + 1), wide) for e in ends]
+        before = [broadcast(b, expand_dims(b, e[0], k + 1), wide) for e in ends]
         upper = combine(tuple(reshape(b, t, *shape) for t in before), upper)
         totals = combine(tuple(e[0] for e in ends), tuple(e[1] for e in ends)) if shape[k] >> bit > 1 else ()
         tiles = tuple(joined(b, low, up, k, bit) for low, up in zip(lower, upper, strict=True))
@@ -88,11 +89,10 @@ def associative_scan(b: Builder, input: object, axis: object, combine_fn: object
     return out if isinstance(input, tuple) else out[0]
 
 
-def _running(b: Builder, name: str, x: Value, axis: object, reverse: bool, dtype: DType | None) -> Value:
+def _running(b: Builder, rule: Callable, x: Value, axis: object, reverse: bool, dtype: DType | None) -> Value:
     v = number(b, x)
     kind = v.type.dtype
-    target = dtype or (kind if kind.is_float or kind.bits >= 32 else uint32 if kind.kind == "u" else int32)
-    rule = OPS[name].rule
+    target = dtype or sum_type(kind)
     tile = cast_value(b, v, float32 if target.is_half else target)
     (out,) = _scan(b, (tile,), axis, lambda x, y: (rule(b, x[0], y[0]),), reverse)
     return cast_value(b, out, target)
@@ -101,38 +101,34 @@ def _running(b: Builder, name: str, x: Value, axis: object, reverse: bool, dtype
 @op(numpy=None, emit=None, kind="macro")
 def cumsum(b: Builder, x: Value, axis: int = 0, reverse: bool = False, dtype: DType | None = None) -> Value:
     """Running sums along ``axis``; element types as in `sum`."""
-    return _running(b, "add", x, axis, reverse, dtype)
+    return _running(b, add, x, axis, reverse, dtype)
 
 
 @op(numpy=None, emit=None, kind="macro")
 def cumprod(b: Builder, x: Value, axis: int = 0, reverse: bool = False, dtype: DType | None = None) -> Value:
     """Running products along ``axis``; element types as in `sum`."""
-    return _running(b, "mul", x, axis, reverse, dtype)
+    return _running(b, mul, x, axis, reverse, dtype)
 
 
 @op(numpy=None, emit=None, kind="macro")
 def sort(b: Builder, x: Value, dim: int | None = None, descending: bool = False) -> Value:
     """The elements in order along ``dim`` (the last one), NaN at the end: last if ascending, first if descending.
     (Batcher, *Sorting networks and their applications*, 1968.)"""
-    rule = {name: OPS[name].rule for name in ("gt", "ne", "eq", "or", "and", "xor", "where", "shr", "arange")}
     k = axis_of(-1 if dim is None else dim, len(number(b, x).type.shape))
     shape = full_tile(x).type.shape
     steps = log2(shape[k])
-    place = OPS["expand_dims"].rule(
-        b, rule["arange"](b, 0, max(shape[k] // 2, 1)), tuple(d for d in range(len(shape)) if d != k)
-    )
+    place = indices(b, max(shape[k] // 2, 1), k, len(shape))
     for done in range(steps):
         down: object = descending
         if done + 1 < steps:  # blocks of twice the length go up and down in turn
-            bit = rule["and"](b, rule["shr"](b, place, done), 1)
-            down = rule["ne"](b, bit, int(descending))
+            down = ne(b, and_(b, shr(b, place, done), 1), int(descending))
         for bit in reversed(range(done + 1)):
             low, high = halves(b, x, k, bit)
-            swap = rule["gt"](b, low, high)
+            swap = gt(b, low, high)
             if x.type.dtype.is_float:
-                swap = rule["or"](b, swap, rule["and"](b, rule["ne"](b, low, low), rule["eq"](b, high, high)))
-            swap = rule["xor"](b, swap, down)
-            x = joined(b, rule["where"](b, swap, high, low), rule["where"](b, swap, low, high), k, bit)
+                swap = or_(b, swap, and_(b, ne(b, low, low), eq(b, high, high)))
+            swap = xor(b, swap, down)
+            x = joined(b, where(b, swap, high, low), where(b, swap, low, high), k, bit)
     return x
 
 
@@ -153,10 +149,9 @@ def topk(b: Builder, x: Value, k: int, dim: int | None = None) -> Value:
 def swizzle2d(b: Builder, i: Operand, j: Operand, size_i: Operand, size_j: Operand, size_g: Operand) -> tuple:
     """Row-major places (i, j) of a grid of ``size_i`` by ``size_j`` gone through in groups of ``size_g`` rows, each
     column by column: programs that run together share more of what they load."""
-    do = {name: OPS[name].rule for name in ("add", "sub", "mul", "floordiv", "mod", "minimum")}
-    at = do["add"](b, do["mul"](b, i, size_j), j)
-    whole = do["mul"](b, size_g, size_j)
-    first = do["mul"](b, do["floordiv"](b, at, whole), size_g)
-    rows = do["minimum"](b, do["sub"](b, size_i, first), size_g)
-    rest = do["mod"](b, at, whole)
-    return do["add"](b, first, do["mod"](b, rest, rows)), do["floordiv"](b, rest, rows)
+    at = add(b, mul(b, i, size_j), j)
+    whole = mul(b, size_g, size_j)
+    first = mul(b, floordiv(b, at, whole), size_g)
+    rows = minimum(b, sub(b, size_i, first), size_g)
+    rest = mod(b, at, whole)
+    return add(b, first, mod(b, rest, rows)), floordiv(b, rest, rows)
