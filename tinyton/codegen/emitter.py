@@ -269,12 +269,18 @@ class Emitter(Writer):
 
     def reads(self, v: Value) -> set[str]:
         """The C variables that reading ``v`` reads."""
-        if v in self.arrays:
-            return {self.arrays[v][0]}
-        if v in self.text:
-            return set(re.findall(r"[A-Za-z_]\w*", self.text[v]))
-        op = self.made.get(v)
-        return set().union(*(self.reads(x) for x in op.operands)) if op else set()
+        found: set[str] = set()
+        queue, seen = [v], {v}
+        while queue:
+            v = queue.pop()
+            if v in self.arrays:
+                found.add(self.arrays[v][0])
+            elif v in self.text:
+                found.update(re.findall(r"[A-Za-z_]\w*", self.text[v]))
+            elif v in self.made:  # a value is looked at once, however many ways lead to it
+                queue += [x for x in self.made[v].operands if x not in seen]
+                seen.update(self.made[v].operands)
+        return found
 
     # -- scalars ---------------------------------------------------------------------------------------------------
 
