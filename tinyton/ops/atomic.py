@@ -3,17 +3,19 @@ an element type, the word that holds the element is exchanged until nobody came 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
 
-from ..dtypes import DType, pack, round_to, uint32, uint64, unpack
+from ..dtypes import int64, pack, round_to, uint32, uint64, unpack
 from ..errors import KernelTypeError, KernelValueError
 from ..ir import Builder, Type, Value
 from . import op
+from .arithmetic import _bits, _of_bits
 from .memory import as_mask, as_pointer
 from .reduction import combine
-from .typing import Operand, broadcast, broadcast_shape, cast_value, value_of
+from .typing import Operand, cast_value, same_shape, value_of
 
 MEANING = {"add": np.add, "max": np.fmax, "min": np.fmin, "xchg": lambda old, x: x}
 MEANING |= {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
@@ -82,7 +84,7 @@ def _emit(e, op):
             e.line(_fence(e, op))
         with e.loop(layout, [op]) as s:
             cell = f"{memory}[{s.position(layout.shape)}]" if told else e.cell(op.result, s) if op.results else ""
-            text, condition = _call(e, op, *(s.get(v) for v in inputs)), s.condition(op)
+            text, condition = _call(e, op, s.get(inputs[0]), *map(s.atom, inputs[1:])), s.condition(op)
             if cell:
                 s.line(f"{cell} = {f'{condition} ? {text} : 0' if condition else text};")
             else:
@@ -112,53 +114,34 @@ def instruction(e, how: str, bits: int, scope: str = "gpu") -> str:
 def _call(e, op, ptr: str, *values: str) -> str:
     """C that acts on one element and gives what it was."""
     dtype, how, scope = op.operands[0].type.dtype, op.attrs["how"], op.attrs["scope"]
-    cuda = e.dialect.name == "cuda"
-    bits = max(32, dtype.bits)
-    word = e.c(uint64 if bits == 64 else uint32)
-    whole = how in ("cas", "xchg") and not dtype.is_half
-    if dtype.is_int or whole or (cuda and how == "add" and not dtype.is_half):
-        if dtype.is_float and how != "add":
-            to, back = _bits(e, dtype)
-        elif cuda and dtype.name == "int64" and how not in ("max", "min"):
-            to, back = f"({word})({{}})", f"({e.c(dtype)}){{}}"
-        else:
-            word, to, back = e.c(dtype), "{}", "{}"
-        at = ptr if to == "{}" else f"({e.dialect.memory}{word}*)({ptr})"
-        args = [to.format(x) for x in values]
-        text = f"{instruction(e, how, bits, scope)}({', '.join([at, *args])})"
-        return back.format(text) if op.results else text
-    name = f"atomic_{how}{SCOPES[scope]}_{dtype.name}"
-    if name not in e.helpers:
-        to, back = _bits(e, dtype)
-        value = back.format("seen")
-        new = "x" if how in ("cas", "xchg") else combine(e, how.replace("add", "sum"), dtype, value, "x")
-        new = to.format(new)
-        if dtype.is_half:
-            new = f"(seen & ~(0xffffu << shift)) | ((unsigned int){new} << shift)"
-        if how == "cas":  # of 16-bit floats: any NaN equals any
-            new = f"{to.format('expected')} == {to.format(value)} ? {new} : seen"
-        words = {"fn": e.dialect.function, "T": e.c(dtype), "E": e.dialect.stored(dtype), "W": word, "name": name}
-        words |= {"memory": e.dialect.memory, "args": f"{e.c(dtype)} expected, " * (how == "cas") + f"{e.c(dtype)} x"}
-        words |= {"value": value, "new": new, "swap": instruction(e, "cas", bits, scope)}
-        words |= {"word": HALF_WORD if dtype.is_half else WORD}
-        e.helpers[name] = LOOP.format(**{k: v.format(**words) if k == "word" else v for k, v in words.items()}).strip()
+    cuda, bits = e.dialect.name == "cuda", max(32, dtype.bits)
+    word, own = e.c(uint64 if bits == 64 else uint32), dtype.is_int or (cuda and how == "add")
+    if not dtype.is_half and (own or how in ("cas", "xchg")):
+        function = instruction(e, how, bits, scope)
+        if own and not (cuda and dtype is int64 and how not in ("max", "min")):
+            return f"{function}({', '.join([ptr, *values])})"
+        args = [f"({e.dialect.memory}{word}*)({ptr})", *(_bits(e, x, dtype) for x in values)]
+        text = f"{function}({', '.join(args)})"
+        return _of_bits(e, text, dtype) if op.results else text
+    value = _of_bits(e, "(seen >> shift)" if dtype.is_half else "seen", dtype)
+    new = "x" if how in ("cas", "xchg") else combine(e, how.replace("add", "sum"), dtype, value, "x")
+    new = _bits(e, new, dtype)
+    if dtype.is_half:
+        new = f"(seen & ~(0xffffu << shift)) | ((unsigned int){new} << shift)"
+    if how == "cas":  # of 16-bit floats: any NaN equals any
+        new = f"{_bits(e, 'expected', dtype)} == {_bits(e, value, dtype)} ? {new} : seen"
+    words = {"E": e.dialect.stored(dtype), "W": word, "memory": e.dialect.memory, "value": value, "new": new}
+    words |= {"args": f"{e.c(dtype)} expected, " * (how == "cas") + f"{e.c(dtype)} x"}
+    name, text = f"atomic_{how}{SCOPES[scope]}", LOOP.replace("{word}", HALF_WORD if dtype.is_half else WORD)
+    name = f"{name}_{dtype.short}" if dtype.is_half else name
+    name = e.helper(name, text, dtype, swap=instruction(e, "cas", bits, scope), **words)
     return f"{name}({', '.join([ptr, *values])})"
 
 
-def _bits(e, dtype: DType) -> tuple[str, str]:
-    """C that makes a float's bits a number, and back; of a 16-bit float in a word, those at ``shift``."""
-    if dtype.is_half:
-        to, back = (("half_" if dtype.name == "float16" else "bfloat_") + x for x in ("bits", "value"))
-        return f"{e.use(to)}({{}})", f"{e.use(back)}((unsigned short)({{}} >> shift))"
-    if dtype.bits == 32:
-        return f"{e.use('bits_of')}({{}})", f"{e.use('float_of')}({{}})"
-    if e.dialect.name == "cuda":
-        return "(unsigned long long)__double_as_longlong({})", "__longlong_as_double((long long){})"
-    return "as_ulong({})", "as_double({})"
-
-
-def _check(b: Builder, how: str, pointer: object, sem: object, scope: object) -> Value:
-    """The pointer, if the elements that it points at can be changed so."""
+def _change(
+    b: Builder, how: str, pointer: object, values: tuple[Operand, ...], mask: Operand | None, sem: object, scope: object
+) -> Value:
+    """The op, if the elements that the pointer points at can be changed so."""
     ptr = as_pointer(pointer, "pointer")
     dtype = ptr.type.dtype
     fits = dtype.bits >= 32 or (dtype.is_half and how in ("add", "max", "min", "xchg", "cas"))
@@ -168,10 +151,13 @@ def _check(b: Builder, how: str, pointer: object, sem: object, scope: object) ->
     for value, known, what in ((sem, SEMANTICS, "sem"), (scope, tuple(SCOPES), "scope")):
         if value is not None and value not in known:
             raise KernelValueError(f"{what} is one of {', '.join(map(repr, known))}, not {value!r}", argument=what)
-    return ptr
+    operands = [ptr, *(cast_value(b, value_of(b, x, dtype), dtype) for x in values)]
+    operands = same_shape(b, *operands, *([] if mask is None else [as_mask(b, mask)]))
+    name, shape = "fetch_if" if how == "cas" else "fetch", operands[0].type.shape
+    return b.add(name, operands, Type(dtype, shape), how=how, sem=sem or "acq_rel", scope=scope or "gpu")
 
 
-def _rule(how: str, meaning: str):
+def _rule(how: str, meaning: str) -> Callable:
     def rule(
         b: Builder,
         pointer: Value,
@@ -180,28 +166,16 @@ def _rule(how: str, meaning: str):
         sem: str | None = None,
         scope: str | None = None,
     ) -> Value:
-        ptr = _check(b, how, pointer, sem, scope)
-        v = cast_value(b, value_of(b, val, ptr.type.dtype), ptr.type.dtype)
-        operands = (ptr, v) if mask is None else (ptr, v, as_mask(b, mask))
-        return _add(b, "fetch", operands, how, sem, scope)
+        """{}, in one step that no other program comes between. Gives the old elements.
 
-    rule.__name__ = f"atomic_{how}"
-    rule.__doc__ = f"""{meaning}, in one step that no other program comes between. Gives the old elements.
+        Pointers, ``val`` and ``mask`` broadcast; lanes that share an element all count, in some order. A lane that is
+        off changes nothing and gives 0. ``sem``: "acq_rel" (default), "acquire", "release" or "relaxed": whether what
+        the program wrote before is seen by who sees this, and the other way round. ``scope``: "gpu" (default), "cta",
+        "sys".
+        """
+        return _change(b, how, pointer, (val,), mask, sem, scope)
 
-    Pointers, ``val`` and ``mask`` broadcast; lanes that share an element all count, in some order. A lane that is off
-    changes nothing and gives 0. ``sem``: "acq_rel" (default), "acquire", "release" or "relaxed": whether what the
-    program wrote before is seen by who sees this, and the other way round. ``scope``: "gpu" (default), "cta", "sys".
-    """
-    return op(numpy=None, emit=None, kind="macro")(rule)
-
-
-def _add(b: Builder, name: str, operands: tuple[Value, ...], how: str, sem: str | None, scope: str | None) -> Value:
-    shape: tuple[int, ...] = ()
-    for v in operands:
-        shape = broadcast_shape(shape, v.type.shape)
-    operands = tuple(broadcast(b, v, shape) for v in operands)
-    dtype = operands[0].type.dtype
-    return b.add(name, operands, Type(dtype, shape), how=how, sem=sem or "acq_rel", scope=scope or "gpu")
+    return op(f"atomic_{how}", (rule.__doc__ or "").format(meaning), numpy=None, emit=None, kind="macro")(rule)
 
 
 atomic_add = _rule("add", "Adds ``val`` to elements; 16-bit floats are rounded after each addition")
@@ -228,10 +202,7 @@ def atomic_cas(
     A lock is taken with ``while tt.atomic_cas(lock, 0, 1) == 1: pass`` and given back with
     ``tt.atomic_xchg(lock, 0)``.
     """
-    ptr = _check(b, "cas", pointer, sem, scope)
-    cmp_, v = (cast_value(b, value_of(b, x, ptr.type.dtype), ptr.type.dtype) for x in (cmp, val))
-    operands = (ptr, cmp_, v) if mask is None else (ptr, cmp_, v, as_mask(b, mask))
-    return _add(b, "fetch_if", operands, "cas", sem, scope)
+    return _change(b, "cas", pointer, (cmp, val), mask, sem, scope)
 
 
 @op(numpy=_fetch, emit=_emit, kind="statement", public=False, effect=True, reads=True, writes=True, mask=2)
