@@ -38,17 +38,21 @@ def padded(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def cheap_values(kernel: Kernel) -> set[Value]:
-    """Values that are made of indices and constants by cheap ops alone, and all scalars."""
-    found = {v for v in kernel.params}
+    """Values that are made of indices and constants by cheap ops alone, and not too many of them, and all scalars."""
+    found = dict.fromkeys(kernel.params, 0)  # with the number of ops that computing it again takes
     for op in kernel.ops():
         for block in op.blocks:
-            found.update(v for v in block.params if not v.type.shape)
+            found.update((v, 0) for v in block.params if not v.type.shape)
         entry = OPS[op.name]
         easy = entry.cheap or entry.kind == "view"
         for v in op.results:
-            if not v.type.shape or (easy and all(x in found for x in op.operands)):
-                found.add(v)
-    return found
+            if not v.type.shape:
+                found[v] = 0
+            elif easy and all(x in found for x in op.operands):
+                size = (entry.kind != "view") + sum(found[x] for x in op.operands)
+                if size <= 100:
+                    found[v] = size
+    return set(found)
 
 
 def make_plan(kernel: Kernel, facts: dict[Value, Info], threads: int, vector_bytes: int = 16) -> Plan:
