@@ -6,31 +6,40 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from ..dtypes import DType, bool_, int32, int64
+from ..dtypes import DType, int64
 from ..errors import KernelTypeError, KernelValueError, TinytonError
-from ..ir import Builder, Type, Value
+from ..ir import Builder, Value
 from . import OPS, op
+from .arithmetic import add, and_, ge, lt, mul
 from .create import tile_shape
 from .memory import as_pointer, load, store
+from .program import arange
+from .rearrange import expand_dims
 from .typing import Operand, Struct, cast_value, constant_int, describe, literal
 
 Numbers = tuple[Operand, ...]
 
 
 @dataclass(frozen=True)
-class BlockPointer(Struct):
-    """A block of an array: ``offsets`` (int64) say where its first element is."""
+class Blocks(Struct):
+    """An array that is seen in blocks."""
 
-    METHODS: ClassVar[dict[str, str]] = {"advance": "advance"}
     base: Value
     shape: Numbers
     strides: Numbers
-    offsets: tuple[Value, ...]
     block_shape: tuple[int, ...]
 
     @property
     def dtype(self) -> DType:
         return self.base.type.dtype
+
+
+@dataclass(frozen=True)
+class BlockPointer(Blocks):
+    """A block of an array: ``offsets`` (int64) say where its first element is."""
+
+    METHODS: ClassVar[dict[str, str]] = {"advance": "advance"}
+    offsets: tuple[Value, ...]
 
     def addresses(self, b: Builder, check: object = (), padding: object = "") -> tuple[Value, Value | None, object]:
         """The block's pointers, the mask of what is inside along the dimensions ``check``, what is read elsewhere."""
@@ -43,37 +52,25 @@ class BlockPointer(Struct):
         _padding(padding, dtype)
         pointer, mask = self.base, None
         for d, (n, stride, offset) in enumerate(zip(self.block_shape, self.strides, self.offsets, strict=True)):
-            at = cast_value(b, b.add("arange", (), Type(int32, (n,)), start=0), int64)
-            for axis in (k for k in range(rank) if k != d):
-                at = b.add(
-                    "expand", (at,), at.type.with_shape((*at.type.shape[:axis], 1, *at.type.shape[axis:])), axis=axis
-                )
-            at = OPS["add"].rule(b, at, offset)
-            pointer = OPS["add"].rule(b, pointer, at if _is(stride, 1) else OPS["mul"].rule(b, at, _wide(b, stride)))
+            at = cast_value(b, arange(b, 0, n), int64)
+            at = add(b, expand_dims(b, at, tuple(k for k in range(rank) if k != d)), offset)
+            pointer = add(b, pointer, at if _is(stride, 1) else mul(b, at, _wide(b, stride)))
             if d in inside:
-                part = OPS["and"].rule(b, OPS["ge"].rule(b, at, 0), OPS["lt"].rule(b, at, _wide(b, self.shape[d])))
-                mask = part if mask is None else OPS["and"].rule(b, mask, part)
+                part = and_(b, ge(b, at, 0), lt(b, at, _wide(b, self.shape[d])))
+                mask = part if mask is None else and_(b, mask, part)
         return pointer, mask, float("nan") if padding == "nan" and mask is not None else None
 
 
 @dataclass(frozen=True)
-class TensorDescriptor(Struct):
+class TensorDescriptor(Blocks):
     """An array that is read and written a block at a time, always within its bounds."""
 
     METHODS: ClassVar[dict[str, str]] = {"load": "load_tensor_descriptor", "store": "store_tensor_descriptor"}
-    base: Value
-    shape: Numbers
-    strides: Numbers
-    block_shape: tuple[int, ...]
     padding: str
-
-    @property
-    def dtype(self) -> DType:
-        return self.base.type.dtype
 
     def block(self, b: Builder, offsets: object) -> BlockPointer:
         at = _offsets(b, offsets, len(self.shape))
-        return BlockPointer(self.base, self.shape, self.strides, at, self.block_shape)
+        return BlockPointer(self.base, self.shape, self.strides, self.block_shape, at)
 
 
 def _padding(padding: object, dtype: DType) -> None:
@@ -96,17 +93,14 @@ def _numbers(xs: object, rank: int | None, what: str) -> Numbers:
     if rank is not None and len(found) != rank:
         raise KernelValueError(f"{what} has {len(found)} entries, shape has {rank}", argument=what)
     for x in found:
-        t = x.type if isinstance(x, Value) else None
-        if not (isinstance(x, int) and not isinstance(x, bool)) and not (
-            t and t.dtype.is_int and t.dtype is not bool_ and not t.pointer and not t.shape
-        ):
+        scalar = isinstance(x, Value) and x.type.dtype.kind in "iu" and not x.type.pointer and not x.type.shape
+        if not scalar and (isinstance(x, bool) or not isinstance(x, int)):
             raise KernelTypeError(f"{what} are integers, not {describe(x)}", argument=what)
     return found
 
 
 def _offsets(b: Builder, xs: object, rank: int) -> tuple[Value, ...]:
-    found = _numbers(xs, rank, "offsets")
-    return tuple(_wide(b, x) for x in found)
+    return tuple(_wide(b, x) for x in _numbers(xs, rank, "offsets"))
 
 
 def _array(base: object, shape: object, strides: object, block_shape: object) -> tuple:
@@ -120,10 +114,7 @@ def _array(base: object, shape: object, strides: object, block_shape: object) ->
     except TinytonError as error:
         error.argument = "block_shape"
         raise
-    if len(block) != len(extents):
-        raise KernelValueError(
-            f"block_shape has {len(block)} entries, shape has {len(extents)}", argument="block_shape"
-        )
+    _numbers(block, len(extents), "block_shape")
     return pointer, extents, _numbers(strides, len(extents), "strides"), block
 
 
@@ -143,13 +134,11 @@ def make_block_ptr(
     a dimension; where a stride is the literal 1, accesses are vectors. ``order`` has no effect: the strides tell.
     """
     pointer, extents, steps, block = _array(base, shape, strides, block_shape)
-    if order is not None and sorted(constant_int(d, "order") for d in _numbers(order, len(block), "order")) != list(
-        range(len(block))
-    ):
-        raise KernelValueError(
-            f"order is {order}, not the dimensions 0 to {len(block) - 1} in some order", argument="order"
-        )
-    return BlockPointer(pointer, extents, steps, _offsets(b, offsets, len(block)), block)
+    order = tuple(range(len(block))) if order is None else _numbers(order, len(block), "order")
+    if {constant_int(d, "order") for d in order} != {*range(len(block))}:
+        what = f"order is {order}, not the dimensions 0 to {len(block) - 1} in some order"
+        raise KernelValueError(what, argument="order")
+    return BlockPointer(pointer, extents, steps, block, _offsets(b, offsets, len(block)))
 
 
 @op(numpy=None, emit=None, kind="macro")
@@ -158,7 +147,7 @@ def advance(b: Builder, base: BlockPointer, offsets: Numbers) -> BlockPointer:
     if not isinstance(base, BlockPointer):
         raise KernelTypeError(f"advance moves what make_block_ptr gives, not {describe(base)}", argument="base")
     by = _numbers(offsets, len(base.shape), "offsets")
-    at = (x if _is(d, 0) else OPS["add"].rule(b, x, d) for x, d in zip(base.offsets, by, strict=True))
+    at = (x if _is(d, 0) else add(b, x, d) for x, d in zip(base.offsets, by, strict=True))
     return replace(base, offsets=tuple(at))
 
 
@@ -212,10 +201,9 @@ def _atomic(how: str) -> None:
         pointer, mask, _ = _descriptor(desc).block(b, offsets).addresses(b, tuple(range(len(desc.shape))))
         OPS[f"atomic_{how}"].rule(b, pointer, value, mask, "relaxed")
 
-    rule.__name__ = f"descriptor_atomic_{how}"
-    rule.__doc__ = f"""``desc.atomic_{how}(offsets, value)``: `atomic_{how}` on a block, with sem="relaxed"."""
-    op(numpy=None, emit=None, kind="macro", public=False)(rule)
-    TensorDescriptor.METHODS[f"atomic_{how}"] = rule.__name__
+    name, doc = f"descriptor_atomic_{how}", f'``desc.atomic_{how}(offsets, value)``: on a block, with sem="relaxed".'
+    op(name, doc, numpy=None, emit=None, kind="macro", public=False)(rule)
+    TensorDescriptor.METHODS[f"atomic_{how}"] = name
 
 
 for _how in ("add", "max", "min", "and", "or", "xor"):
