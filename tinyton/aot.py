@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -11,15 +10,13 @@ from typing import Any
 from .backends import nvcc
 from .backends.cuda import FLAGS
 from .cache import build_options
-from .codegen.dialect import CUDA
-from .codegen.lower import Lowered, front, lower
+from .codegen.lower import Lowered
 from .compiled import Variant
 from .errors import KernelValueError, LaunchError
 from .frontend import Source
-from .jit import OPTIONS, JITFunction
-from .launch import check_options
+from .jit import JITFunction
 from .occupancy import Occupancy, limits, occupancy
-from .passes.threads import choose_threads
+from .replay import for_gpu
 from .specialize import Specialization, parse
 
 
@@ -109,23 +106,12 @@ def compile(  # noqa: A001  (tt.compile)
     ...     built = tt.compile(double, {"x": "*float32:16", "n": "int32"}, target="sm_80", BLOCK=1024)
     ...     assert built.reqntid == (128, 1, 1)
     """
-    if not isinstance(kernel, JITFunction):
-        raise LaunchError(f"expected a kernel (a function under @tt.jit), not {kernel!r}")
     _capability(target)
-    options = {k: meta.pop(k, None) for k in OPTIONS}
     if not isinstance(signature, Mapping):
-        signature = dict(zip(kernel.runtime, signature, strict=False))
-    bound = kernel._bind((), {**signature, **meta}, options)
-    constants = kernel.constants(bound)
-    args = parse({n: bound[n] for n in kernel.runtime if n not in constants})
-    spec = Specialization(tuple(args.items()), tuple(constants.items()))
-    ir = front(dataclasses.replace(kernel.source, asserts=False), spec)
-    if len(ir.params) > len(args):
-        raise LaunchError(
-            f"{kernel.source.name} prints, which takes a launch by tinyton; build it without device_print"
-        )
-    threads = check_options(options, 1024) or choose_threads(ir)
-    low = lower(ir, spec, threads, CUDA, lambda n: f"__launch_bounds__({n})")
+        signature = dict(zip(getattr(kernel, "runtime", ()), signature, strict=False))
+    _, spec, ir, low = for_gpu(kernel, (), {**signature, **meta}, lambda n, x: parse({n: x})[n], asserts=False)
+    if len(ir.params) > len(spec.args):
+        raise LaunchError(f"{low.name} prints, which takes a launch by tinyton; build it without device_print")
     ptx = nvcc.exact_threads(nvcc.to_ptx(low.located, target, [*FLAGS, *build_options()]))
     if ptx_version is not None:
         if not re.fullmatch(r"\d+\.\d+", str(ptx_version)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from math import prod
 from operator import index
 from typing import Any
@@ -66,13 +67,8 @@ class DeviceArray:
     def __cuda_array_interface__(self) -> dict[str, object]:
         if self.executor.name != "cuda":
             raise AttributeError("__cuda_array_interface__")
-        return {
-            "shape": self.shape,
-            "typestr": self.dtype.numpy.str,
-            "data": (self.address, False),
-            "version": 3,
-            "strides": None,
-        }
+        words = {"shape": self.shape, "typestr": self.dtype.numpy.str, "strides": None, "version": 3}
+        return words | {"data": (self.address, False)}
 
     def __repr__(self) -> str:
         return f"DeviceArray({list(self.shape)}, {self.dtype}, {self.executor.name})"
@@ -107,16 +103,13 @@ def to_device(array: Any, dtype: Any = None) -> DeviceArray:
     """A copy of a NumPy array (any strides) on the device; ``dtype`` converts, for example to ``tt.bfloat16``."""
     host = np.asarray(array)
     element = from_numpy(host.dtype if dtype is None else dtype)
-    executor = backends.current()
     if host.dtype.name == "bfloat16":
-        data = host.view(np.uint16) if element is bfloat16 else host.astype(np.float32)
+        data = host.view(np.uint16) if element is bfloat16 else pack(host.astype(np.float32), element)
     else:
-        data = host
-    if data.dtype != element.numpy or (element is bfloat16 and host.dtype.name != "bfloat16"):
-        data = pack(data, element)
-    out = DeviceArray(executor, executor.allocate(data.nbytes), host.shape, element)
+        data = pack(host, element) if host.dtype != element.numpy or element is bfloat16 else host
+    out = empty(host.shape, element)
     if out.size:
-        executor.write(out.handle, np.ascontiguousarray(data))
+        out.executor.write(out.handle, np.ascontiguousarray(data))
     return out
 
 
@@ -177,25 +170,27 @@ def from_dlpack(name: str, x: Any) -> Any:
     return np.asarray(known)
 
 
-class HostArrays:
-    """The NumPy arguments of one launch: their memory, merged where it overlaps, so that two views of one array stay
-    views of one array on the device, and strides mean what they mean on the host."""
-
-    def __init__(self, arrays: list[tuple[str, np.ndarray]]):
-        self.bounds = {name: _bounds(a) for name, a in arrays}
-        self.spans: list[tuple[int, int]] = []
-        for low, high in sorted(self.bounds.values()):
-            if self.spans and low < max(self.spans[-1][1], self.spans[-1][0] + 1):
-                self.spans[-1] = (self.spans[-1][0], max(high, self.spans[-1][1]))
-            else:
-                self.spans.append((low, high))
-
-    def span(self, name: str) -> tuple[int, int]:
-        low = self.bounds[name][0]
-        return next(s for s in self.spans if s[0] <= low < max(s[1], s[0] + 1))
+Span = tuple[int, int]  # addresses, from the first byte to behind the last
 
 
-def _bounds(a: np.ndarray) -> tuple[int, int]:
+def host_spans(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[Span, int]]:
+    """Where the NumPy arguments of a launch are: their memory, merged where it overlaps, so that two views of one array
+    stay views of one array on the device, and strides mean what they mean on the host; and the byte of that memory
+    where an array's first element is."""
+    bounds, spans = {name: _bounds(a) for name, a in arrays.items()}, []
+    for low, high in sorted(bounds.values()):
+        if spans and low < max(spans[-1][1], spans[-1][0] + 1):
+            low, before = spans.pop()
+            high = max(high, before)
+        spans.append((low, high))
+    out = {}
+    for name, a in arrays.items():
+        span = next(s for s in reversed(spans) if s[0] <= bounds[name][0])
+        out[name] = span, a.__array_interface__["data"][0] - span[0] if a.size else 0
+    return out
+
+
+def _bounds(a: np.ndarray) -> Span:
     low = high = a.__array_interface__["data"][0]
     if not a.size:
         return low, low

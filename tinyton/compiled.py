@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
-from .arrays import DeviceArray, HostArrays, check_host, memory
+from .arrays import DeviceArray, check_host, host_spans, memory
 from .codegen.lower import Lowered
 from .dtypes import from_numpy
 from .errors import KernelTypeError, LaunchError, TinytonError
@@ -62,6 +62,18 @@ class Variant:
         return explain(self)
 
 
+def _of_device(what: str, doc: str) -> cached_property:
+    """What the executor knows of a kernel, if it is cuda."""
+
+    def get(self: CompiledKernel) -> Any:
+        if not hasattr(self.executor, what):
+            raise TinytonError(f".{what} is for the cuda backend; this kernel was compiled for {self.executor.name}")
+        return getattr(self.executor, what)(self)
+
+    get.__doc__ = doc
+    return cached_property(get)
+
+
 class CompiledKernel(Variant):
     """One compiled variant of a kernel: what was generated, and what it costs. Made by ``kernel.compile(...)``."""
 
@@ -97,34 +109,15 @@ class CompiledKernel(Variant):
         """Bytes of global scratch memory a program: none is used."""
         return 0
 
-    def _of_device(self, what: str) -> Any:
-        if not hasattr(self.executor, what):
-            raise TinytonError(f".{what} is for the cuda backend; this kernel was compiled for {self.executor.name}")
-        return getattr(self.executor, what)(self)
-
-    @cached_property
-    def ptx(self) -> str:
-        """The PTX (cuda); compiled when it is first asked for."""
-        return self._of_device("ptx")
-
-    @cached_property
-    def sass(self) -> str:
-        """The machine code (cuda), disassembled when it is first asked for."""
-        return self._of_device("sass")
-
-    @property
-    def registers(self) -> int:
-        """Registers a thread (cuda)."""
-        return self._of_device("registers")
-
-    @property
-    def spills(self) -> int:
-        """Bytes of local memory a thread, where registers were not enough (cuda)."""
-        return self._of_device("spills")
+    ptx = _of_device("ptx", "The PTX (cuda).")
+    sass = _of_device("sass", "The machine code (cuda), disassembled when it is first asked for.")
+    registers = _of_device("registers", "Registers a thread (cuda).")
+    spills = _of_device("spills", "Bytes of local memory a thread, where registers were not enough (cuda).")
+    _occupancy = _of_device("occupancy", "")
 
     def occupancy(self) -> Any:
         """How many programs a multiprocessor holds at once, and what limits it (cuda)."""
-        return self._of_device("occupancy")
+        return self._occupancy
 
     def launch(self, config: LaunchConfig, *args: object) -> None:
         """Runs this variant: a `LaunchConfig` and all run-time arguments in order."""
@@ -202,21 +195,18 @@ def run(
     executor, args = compiled.executor, list(payloads)
     if compiled.device != executor.key():  # in a forked process
         compiled.loaded, compiled.device = executor.build(compiled.low), executor.key()
-    hosts = [(n, p) for n, p in zip(names, payloads, strict=True) if isinstance(p, np.ndarray)]
-    spans = HostArrays(hosts)
-    writes = {spans.span(n) for n, _ in hosts if n in compiled.stored}
-    for name, p in hosts:
+    hosts = {n: p for n, p in zip(names, payloads, strict=True) if isinstance(p, np.ndarray)}
+    places = host_spans(hosts)
+    writes = {places[n][0] for n in hosts if n in compiled.stored}
+    for name, p in hosts.items():
         if name in compiled.stored and not p.flags.writeable:
             raise LaunchError(f"argument {name} is read-only, but the kernel stores to it")
-    lent = {}
-    for span in spans.spans:
-        bytes_ = memory(*span)
-        lent[span] = executor.borrow(bytes_), bytes_
+    bytes_ = {span: memory(*span) for span, _ in places.values()}
+    lent = {span: executor.borrow(view) for span, view in bytes_.items()}
     for k, (name, p) in enumerate(zip(names, payloads, strict=True)):
-        if isinstance(p, np.ndarray):
-            low = spans.span(name)[0]
-            at = p.__array_interface__["data"][0] - low if p.size else 0
-            args[k] = executor.pointer(name, lent[spans.span(name)][0], from_numpy(p.dtype), at)
+        if name in places:
+            span, at = places[name]
+            args[k] = executor.pointer(name, lent[span], from_numpy(p.dtype), at)
         elif type(p) is tuple:
             args[k] = executor.pointer(name, *p)
     if threads is not None:
@@ -231,4 +221,4 @@ def run(
             executor.finish(stream)
             raise
         for span in writes:
-            executor.give_back(*lent[span])
+            executor.give_back(lent[span], bytes_[span])

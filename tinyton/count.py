@@ -100,7 +100,7 @@ def count(kernel: Any, grid: Any, *args: object, exact: bool | None = None, **me
     1 launch, 2 programs of 128 threads
     """
     last: tuple[int, int, int] | None = None
-    many, one = _Sum(), _Sum()
+    seen = {True: Count(), False: Count()}  # of the last program of a sample, of the others
 
     def choose(cells: tuple[int, int, int]) -> list[tuple[int, int, int]]:
         nonlocal last
@@ -112,31 +112,25 @@ def count(kernel: Any, grid: Any, *args: object, exact: bool | None = None, **me
         return [(k % cells[0], k // cells[0] % cells[1], k // cells[0] // cells[1]) for k in chosen]
 
     def see(access: Access) -> None:
-        (one if access.program == last else many).add(access)
+        seen[access.program == last] += _of(access)
 
     low, cells = replay(kernel, grid, args, meta, see, choose)
     total = cells[0] * cells[1] * cells[2]
     ran = min(total, SAMPLE) if last else total
     scale = (total - 1) / (ran - 1) if last and ran > 1 else 1
-    numbers = {n: round(scale * v) + one.numbers[n] for n, v in many.numbers.items()}
+    numbers = {n: round(scale * v) + getattr(seen[True], n) for n, v in vars(seen[False]).items()}
     return replace(Count(**numbers), programs=total, launches=int(total > 0), threads=low.threads, ran=ran)
 
 
-class _Sum:
-    """Accesses added up."""
-
-    def __init__(self) -> None:
-        names = [f"{what}_{how}" for what in ("bytes", "sectors") for how in ("loaded", "stored")]
-        self.numbers = dict.fromkeys([*names, "requests", "elements", "masked"], 0)
-
-    def add(self, access: Access) -> None:
-        how = "loaded" if access.verb == "load" else "stored"
-        self.numbers[f"bytes_{how}"] += access.active * access.dtype.itemsize
-        self.numbers["elements"] += access.elements
-        self.numbers["masked"] += access.elements - access.active
-        for places, on in access.warps():
-            self.numbers[f"sectors_{how}"] += sectors(places * access.dtype.itemsize, on)
-            self.numbers["requests"] += int(on.any((-2, -1)).sum())
+def _of(access: Access) -> Count:
+    """What one access moves."""
+    how = "loaded" if access.verb == "load" else "stored"
+    size, moved, requests = access.dtype.itemsize, 0, 0
+    for places, on in access.warps():
+        moved += sectors(places * size, on)
+        requests += int(on.any((-2, -1)).sum())
+    found = {f"bytes_{how}": access.active * size, f"sectors_{how}": moved}
+    return Count(**found, requests=requests, elements=access.elements, masked=access.elements - access.active)
 
 
 def sectors(addresses: np.ndarray, on: np.ndarray) -> int:

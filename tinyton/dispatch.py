@@ -80,12 +80,7 @@ def entrance(kernel: Any, routes: list[Route], executor: Any = None) -> Callable
     bind = "".join(f"{n}=_tt_default_{n}, " if n in constants else f"{n}=_tt_missing, " for n in kernel.names)
     options = ", ".join(OPTIONS)
     scope = _scope([]) | {f"_tt_default_{n}": defaults.get(n, MISSING) for n in constants}
-    scope |= {
-        "_tt_missing": MISSING,
-        "_tt_long": kernel.launch,
-        "_tt_as_grid": as_grid,
-        "_tt_LaunchError": LaunchError,
-    }
+    scope |= {"_tt_missing": MISSING, "_tt_long": kernel.launch, "_tt_as_grid": as_grid, "_tt_LaunchError": LaunchError}
     text = f"def {kernel.source.name}(_tt_grid, /, {bind}*_tt_extra, {'=None, '.join(OPTIONS)}=None, **_tt_named):\n"
     if routes:
         scope |= {"_tt_thread": threading.get_ident, "_tt_executor": executor, "_tt_refused": executor.refused}

@@ -46,25 +46,18 @@ def env() -> Env:
     >>> env().numpy == importlib.metadata.version("numpy")
     True
     """
-    from . import backends
+    from . import __version__, backends
 
     backend = backends.current()
-    info = {key: str(value) for key, value in backend.device_info().items() if value is not None}
-
-    def known(key: str) -> str:
-        return info.get(key) or "none"
-
+    asked = ("device", "capability", "driver", "cuda", "compiler")
+    info = {"cuda": backend.device_info().get("runtime"), **backend.device_info()}
     return Env(
-        device=known("device"),
-        capability=known("capability"),
-        driver=known("driver"),
-        cuda=known("runtime"),
-        compiler=known("compiler"),
+        **{name: str(info.get(name) or "none") for name in asked},
         executor=backend.name,
         mode="gpu" if backend.name == "cuda" else "cpu",
         python=platform.python_version(),
         numpy=importlib.metadata.version("numpy"),
-        tinyton=_version(),
+        tinyton=__version__,
         platform=f"{platform.system()} {platform.machine()}",
         date=datetime.now(UTC).date().isoformat(),
     )
@@ -73,9 +66,3 @@ def env() -> Env:
 def stamp() -> str:
     """One line of ``env()``: ``NVIDIA H200, driver 580.95.05, CUDA 13.0, 2026-11-30``."""
     return env().stamp()
-
-
-def _version() -> str:
-    from . import __version__
-
-    return __version__

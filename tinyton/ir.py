@@ -149,9 +149,7 @@ def rewrite(kernel: Kernel, visit: Callable[[Op, dict[Value, Value], Builder], b
         builder = Builder()
         for op in old.ops:
             new = replace(
-                op,
-                operands=tuple(renamed.get(v, v) for v in op.operands),
-                blocks=tuple(block_of(b) for b in op.blocks),
+                op, operands=tuple(renamed.get(v, v) for v in op.operands), blocks=tuple(block_of(b) for b in op.blocks)
             )
             builder.loc = op.loc
             if not visit(new, renamed, builder):

@@ -300,10 +300,7 @@ def _functions(values: Iterable[object]) -> list[JITFunction]:
 
 def build_checked(kernel: Any, spec: Specialization, threads: int, executor: Any) -> Lowered:
     """Lowers for an executor and refuses what does not fit it."""
-    dialect = executor.dialect
-    if dialect is None:
-        from .codegen.dialect import OPENCL as dialect
-    low = lower(kernel, spec, threads, dialect, getattr(executor, "attribute", lambda threads: ""))
+    low = lower(kernel, spec, threads, executor.dialect, getattr(executor, "attribute", lambda threads: ""))
     shared = low.shared_bytes if threads > 1 else 0
     if shared > executor.limits["shared"]:
         raise LaunchError(

@@ -57,11 +57,7 @@ PER_SM = {  # threads, KiB of shared memory, programs
 
 
 def occupancy(
-    threads: int,
-    registers: int,
-    shared_bytes: int,
-    per_sm: Mapping[str, int],
-    capability: tuple[int, int],
+    threads: int, registers: int, shared_bytes: int, per_sm: Mapping[str, int], capability: tuple[int, int]
 ) -> Occupancy:
     """Occupancy of a kernel with ``threads`` a program, ``registers`` a thread and ``shared_bytes`` a program, on an SM
     that has ``per_sm`` ("threads", "registers", "shared", "blocks").

@@ -66,7 +66,7 @@ class RawKernel:
 
         def launch(blocks: int, threads: int, *args: Any) -> None:
             function.set_args(*args)
-            executor.last = cl.enqueue_nd_range_kernel(executor.queue, function, (blocks * threads,), (threads,))
+            executor.record(cl.enqueue_nd_range_kernel(executor.queue, function, (blocks * threads,), (threads,)))
 
         return launch
 

@@ -7,7 +7,8 @@ each, and how many a thread takes at once. Together they give every access of ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import backends
-from .arrays import DeviceArray, HostArrays, memory
+from .arrays import DeviceArray, host_spans, memory
 from .backends import interpreter
 from .codegen.dialect import CUDA
 from .codegen.lower import Lowered, front, lower
@@ -28,9 +29,9 @@ from .launch import LaunchConfig, as_grid, check_options
 from .layout import Layout
 from .ops import OPS
 from .passes.threads import choose_threads
-from .specialize import Specialization
+from .specialize import Arg, Specialization
 
-LIMITS = {"threads": 1024, "x": 2**31 - 1, "y": 65535, "z": 65535}  # of every CUDA device
+LIMITS = interpreter.Executor.limits  # the threads and the grid of every CUDA device
 WARP = 32
 
 
@@ -67,12 +68,12 @@ def replay(
     args: tuple,
     meta: dict[str, Any],
     see: Callable[[Access], None],
-    only: Callable[[tuple[int, int, int]], list[tuple[int, int, int]]] | None = None,
+    only: Callable[[tuple[int, int, int]], list[tuple[int, int, int]]],
 ) -> tuple[Lowered, tuple[int, int, int]]:
     """Runs ``kernel[grid](*args, **meta)`` over copies of its arrays and shows every access to ``see``. ``only`` picks
     the programs that run, given the grid. Returns the kernel as it was lowered for a GPU, and the grid."""
     _, low, cells, copies = prepare(kernel, grid, args, meta)
-    for program in only(cells) if only else interpreter.programs(cells):
+    for program in only(cells):
 
         def watch(verb: str, op: Op, buffer: Any, places: Any, on: np.ndarray, program=program) -> None:
             see(_access(low, verb, op, program, buffer, places, on))
@@ -85,38 +86,44 @@ def prepare(
     kernel: JITFunction, grid: Any, args: tuple, meta: dict[str, Any]
 ) -> tuple[Kernel, Lowered, tuple[int, int, int], list[Any]]:
     """The IR of a launch, as it comes and as it is lowered for a GPU, the grid, and the copies to run on."""
+    executor = backends.current()
+    bound, spec, ir, low = for_gpu(kernel, args, meta, lambda n, x: kernel.describe(n, x, executor)[0])
+    cells = as_grid(grid.grid if isinstance(grid, LaunchConfig) else grid, bound, LIMITS)
+    described, lend = dict(spec.args), interpreter.Executor().pointer
+    logs = [lend(v.name, np.zeros(8, np.uint8), v.type.dtype, 0) for v in ir.params[len(described) :]]  # without room
+    return ir, low, cells, [*_copies({n: bound[n] for n in described}, described, executor), *logs]
+
+
+def for_gpu(
+    kernel: JITFunction, args: tuple, named: Mapping[str, Any], describe: Callable[[str, Any], Arg], **changed: Any
+) -> tuple[dict[str, Any], Specialization, Kernel, Lowered]:
+    """A kernel as it is lowered for a GPU, which need not be here: its arguments by name, its variant, its IR as it
+    comes, and lowered. ``describe(name, x)`` says of what type a run-time argument is; ``changed`` are fields of the
+    kernel's source to be changed."""
     if not isinstance(kernel, JITFunction):
         raise LaunchError(f"expected a kernel (a function under @tt.jit), not {kernel!r}")
-    executor = backends.current()
-    meta = dict(meta)
-    options = {k: meta.pop(k, None) for k in OPTIONS}
-    bound = kernel._bind(args, meta, options)
+    options = {k: named.get(k) for k in OPTIONS}
+    bound = kernel._bind(args, {n: x for n, x in named.items() if n not in OPTIONS}, options)
     constants = kernel.constants(bound)
-    arguments = {n: bound[n] for n in kernel.runtime if n not in constants}
-    described = tuple((n, kernel.describe(n, x, executor)[0]) for n, x in arguments.items())
-    spec = Specialization(described, tuple(constants.items()))
-    ir = front(kernel.source, spec)
+    described = {n: describe(n, bound[n]) for n in kernel.runtime if n not in constants}
+    spec = Specialization(tuple(described.items()), tuple(constants.items()))
+    ir = front(dataclasses.replace(kernel.source, **changed), spec)
     threads = check_options(options, LIMITS["threads"]) or choose_threads(ir)
-    low = lower(ir, spec, threads, CUDA, lambda n: "")
-    cells = as_grid(grid.grid if isinstance(grid, LaunchConfig) else grid, bound, LIMITS)
-    lend = interpreter.Executor().pointer
-    logs = [lend(v.name, np.zeros(8, np.uint8), v.type.dtype, 0) for v in ir.params[len(arguments) :]]  # without room
-    return ir, low, cells, [*_copies(arguments, dict(described), executor), *logs]
+    return bound, spec, ir, lower(ir, spec, threads, CUDA, lambda n: f"__launch_bounds__({n})")
 
 
 def _copies(arguments: dict[str, Any], described: dict[str, Any], executor: Any) -> list[Any]:
     """What the interpreter runs on: numbers as they are, arrays copied, those that overlap still overlapping."""
     lend = interpreter.Executor().pointer
-    hosts = HostArrays([(n, x) for n, x in arguments.items() if isinstance(x, np.ndarray)])
-    spans = {span: memory(*span).copy() for span in hosts.spans}
+    hosts = host_spans({n: x for n, x in arguments.items() if isinstance(x, np.ndarray)})
+    spans = {span: memory(*span).copy() for span, _ in hosts.values()}
     taken: dict[int, np.ndarray] = {}
     out: list[Any] = []
     for name, x in arguments.items():
         if described[name].kind != "pointer":
             out.append(x)
         elif isinstance(x, np.ndarray):
-            span = hosts.span(name)
-            first = x.__array_interface__["data"][0] - span[0] if x.size else 0
+            span, first = hosts[name]
             out.append(lend(name, spans[span], from_numpy(x.dtype), first))
         else:
             where, nbytes, first = _place(executor, name, x)

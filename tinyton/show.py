@@ -99,11 +99,7 @@ def _dotted(path: str) -> str:
 
 def _name_of(thing: object) -> tuple[str, int | None]:
     """The dotted name of an object of the package, and the stage if it is from a stage's snapshot."""
-    for inner in (
-        "entry",
-        "rule",
-        "fget",
-    ):  # a name of the language stands for its entry, that for its typing rule
+    for inner in ("entry", "rule", "fget"):  # a name of the language stands for its entry, that for its typing rule
         thing = getattr(thing, inner, thing)
     name = getattr(thing, "__qualname__", "<locals>")
     if inspect.ismodule(thing):

@@ -77,18 +77,15 @@ class Picture:
         return figure
 
     def png(self) -> bytes:
-        import matplotlib
-
         out = io.BytesIO()
-        with matplotlib.rc_context(style()):
-            self.figure().savefig(out, format="png", dpi=110)
+        self.save(out, format="png", dpi=110)
         return out.getvalue()
 
-    def save(self, path: Any) -> None:
+    def save(self, path: Any, **options: Any) -> None:
         import matplotlib
 
         with matplotlib.rc_context(style()):
-            self.figure().savefig(path)
+            self.figure().savefig(path, **options)
 
     def _repr_mimebundle_(self, **kwargs: object) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
         picture = base64.b64encode(self.png()).decode()
@@ -305,11 +302,9 @@ def _cells(axes: Any, hue: np.ndarray, shade: np.ndarray, labels: list[list[str]
     for y, row in enumerate(labels):
         for x, text in enumerate(row):
             axes.text(x, y, text, ha="center", va="center", fontsize=font, color="black", linespacing=0.95)
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xticks=[], yticks=[])
     axes.grid(False)
-    for side in axes.spines.values():
-        side.set_visible(False)
+    axes.spines[:].set_visible(False)
     for x in range(1, hue.shape[1]):
         axes.axvline(x - 0.5, color=GREY, linewidth=0.3)
     for y in range(1, hue.shape[0]):

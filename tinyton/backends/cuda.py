@@ -28,8 +28,6 @@ from ..passes.threads import choose_threads
 from . import nvcc
 
 FLAGS = ["-fmad=false", "-std=c++17"]
-FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float64": "d"}
-FORMATS |= {"uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q"}
 FAULTS = re.compile(  # what the driver says of errors that leave a context unusable
     r"illegal|misaligned|invalid (program counter|address space)|address space|launch failure|stack error|timed out"
     r"|device-side assert|ECC|exception"
@@ -80,16 +78,10 @@ class Executor:
             "threads": d.get_attribute(a.MAX_THREADS_PER_BLOCK),
             "shared": d.get_attribute(a.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
             "private": 1 << 13,  # eight times what a thread has in registers; nvcc takes half a minute for it
-            "x": d.get_attribute(a.MAX_GRID_DIM_X),
-            "y": d.get_attribute(a.MAX_GRID_DIM_Y),
-            "z": d.get_attribute(a.MAX_GRID_DIM_Z),
+            **{axis: d.get_attribute(getattr(a, f"MAX_GRID_DIM_{axis.upper()}")) for axis in "xyz"},
         }
-        self.per_sm = {
-            "threads": d.get_attribute(a.MAX_THREADS_PER_MULTIPROCESSOR),
-            "registers": d.get_attribute(a.MAX_REGISTERS_PER_MULTIPROCESSOR),
-            "shared": d.get_attribute(a.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
-            "blocks": d.get_attribute(a.MAX_BLOCKS_PER_MULTIPROCESSOR),
-        }
+        words = {"threads": "THREADS", "registers": "REGISTERS", "shared": "SHARED_MEMORY", "blocks": "BLOCKS"}
+        self.per_sm = {w: d.get_attribute(getattr(a, f"MAX_{n}_PER_MULTIPROCESSOR")) for w, n in words.items()}
         self._key = f"cuda {self.arch} {cu.get_version()} {nvcc_version()}"
 
     def _forked(self) -> None:
@@ -178,10 +170,8 @@ class Executor:
     def build(self, low: Any) -> Any:
         """The loaded function and how to pack its arguments, from the disk cache or from nvcc."""
         options = [*FLAGS, *cache.build_options()]
-        asked = [
-            os.environ.get(f"NVCC_{word}_FLAGS", "") for word in ("PREPEND", "APPEND")
-        ]  # nvcc reads them by itself
-        entry = cache.Entry(low.source, self._key, " ".join(options + asked))
+        own = [os.environ.get(f"NVCC_{word}_FLAGS", "") for word in ("PREPEND", "APPEND")]  # nvcc reads them by itself
+        entry = cache.Entry(low.source, self._key, " ".join(options + own))
         with self.here():
             binary, module = entry.read(), None
             if binary is not None:
@@ -198,7 +188,7 @@ class Executor:
             function = module.get_function(low.symbol)
             if low.dynamic_shared:
                 function.set_attribute(self.cu.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, low.dynamic_shared)
-        kinds = "".join("P" if v.type.pointer else FORMATS[v.type.dtype.name] for v in low.ir.params)
+        kinds = "".join("P" if v.type.pointer else v.type.dtype.numpy.char for v in low.ir.params)
         return Loaded(self, module, function, struct.Struct(kinds).pack, binary, low.dynamic_shared)
 
     def _compile(self, low: Any, options: list[str]) -> bytes:
@@ -259,15 +249,15 @@ class Executor:
     def _after_torch(self, stream: Any) -> Iterator[Any]:
         """The stream to launch on. While torch works on a stream of its own, that is one of ours, between two events:
         after what torch has queued there, and before what it queues next."""
-        torch = sys.modules.get("torch")
-        if isinstance(stream, self.cu.Stream) or torch is None or not torch.cuda.is_initialized():
-            if stream is not None and not isinstance(stream, self.cu.Stream):
+        torch, theirs = sys.modules.get("torch"), None
+        if not isinstance(stream, self.cu.Stream):
+            if torch is not None and torch.cuda.is_initialized():
+                theirs = torch.cuda.current_stream() if stream is None else stream
+            if stream is not None and not hasattr(theirs, "cuda_stream"):
                 raise LaunchError(f"stream is a {type(stream).__name__}; give a pycuda.driver.Stream or a torch stream")
+        if theirs is None:
             yield stream
             return
-        theirs = torch.cuda.current_stream() if stream is None else stream
-        if not hasattr(theirs, "cuda_stream"):
-            raise LaunchError(f"stream is a {type(stream).__name__}; give a pycuda.driver.Stream or a torch stream")
         if torch.cuda.is_current_stream_capturing():
             raise LaunchError(
                 "torch is capturing a CUDA graph on this stream; a kernel launch cannot become part of it"
@@ -275,8 +265,7 @@ class Executor:
         if not theirs.cuda_stream:
             yield None
             return
-        if self._side is None:
-            self._side = self.cu.Stream()
+        self._side = self._side or self.cu.Stream()
         ours = torch.cuda.ExternalStream(self._side.handle)
         ours.wait_stream(theirs)
         yield self._side
@@ -311,7 +300,8 @@ class Executor:
 
     def borrow(self, span: np.ndarray) -> Any:
         """A copy on the device, as far from a multiple of 16 bytes as the memory on the host."""
-        handle = Lent(self.allocate(span.nbytes + 16), span.ctypes.data % 16)
+        handle = self.allocate(span.nbytes + 16)
+        handle.offset = span.ctypes.data % 16
         self.write(handle, span)
         return handle
 
@@ -361,20 +351,12 @@ class Owned:
 
 
 class Memory(Owned):
-    """An allocation."""
+    """An allocation, used from the byte ``offset`` on."""
+
+    offset = 0
 
     def __int__(self) -> int:
-        return int(self.things[0])
-
-
-class Lent:
-    """An address inside an allocation, which lives as long."""
-
-    def __init__(self, allocation: Any, offset: int):
-        self.allocation, self.offset = allocation, offset
-
-    def __int__(self) -> int:
-        return int(self.allocation) + self.offset
+        return int(self.things[0]) + self.offset
 
 
 class Loaded(Owned):

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..codegen.dialect import OPENCL
 from ..dtypes import DType, pack, round_to, unpack
 from ..errors import BackendError, OutOfBoundsError, TinytonError
 from ..ir import Block, Kernel, Op, Value
@@ -205,16 +206,9 @@ class Executor:
     """Runs the IR itself."""
 
     name = "interpreter"
-    dialect = None
+    dialect = OPENCL  # what is shown; none is run
     arch = ""
-    limits: dict[str, int] = {
-        "threads": 1024,
-        "shared": 1 << 30,
-        "private": 1 << 30,
-        "x": 2**31 - 1,
-        "y": 65535,
-        "z": 65535,
-    }
+    limits = {"threads": 1024, "x": 2**31 - 1, "y": 65535, "z": 65535, "shared": 1 << 30, "private": 1 << 30}
     sm_count = 1
 
     def device_info(self) -> dict[str, object]:

@@ -41,30 +41,28 @@ def run(program: str, *arguments: str) -> str:
     return done.stdout + done.stderr
 
 
+def _through(program: str, *options: str, text: bytes, ending: str) -> tuple[bytes, str]:
+    """What a program makes of a file with this content, and what it prints."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder) / f"kernel{ending}", Path(folder) / "out"
+        source.write_bytes(text)
+        told = run(program, *options, str(source), *([] if program == "nvdisasm" else ["-o", str(out)]))
+        return out.read_bytes() if out.exists() else b"", told
+
+
 def to_ptx(source: str, arch: str, options: list[str]) -> bytes:
     """PTX of CUDA C++."""
-    with tempfile.TemporaryDirectory() as folder:
-        text, ptx = Path(folder) / "kernel.cu", Path(folder) / "kernel.ptx"
-        text.write_text(source, encoding="utf-8")
-        run("nvcc", *options, "-ptx", f"-arch={arch}", "-o", str(ptx), str(text))
-        return ptx.read_bytes()
+    return _through("nvcc", *options, "-ptx", f"-arch={arch}", text=source.encode(), ending=".cu")[0]
 
 
 def to_cubin(ptx: bytes, arch: str) -> tuple[bytes, str]:
     """Machine code of PTX, and what the assembler says of its costs."""
-    with tempfile.TemporaryDirectory() as folder:
-        text, cubin = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
-        text.write_bytes(ptx)
-        told = run("ptxas", "-v", f"-arch={arch}", "-o", str(cubin), str(text))
-        return cubin.read_bytes(), told
+    return _through("ptxas", "-v", f"-arch={arch}", text=ptx, ending=".ptx")
 
 
 def to_sass(cubin: bytes) -> str:
     """Machine code as text."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.cubin"
-        path.write_bytes(cubin)
-        return run("nvdisasm", "-c", str(path))
+    return _through("nvdisasm", "-c", text=cubin, ending=".cubin")[1]
 
 
 def exact_threads(ptx: bytes) -> bytes:

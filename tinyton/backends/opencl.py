@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import cache
 from ..codegen.dialect import OPENCL
-from ..dtypes import DType, from_numpy
+from ..dtypes import DType, bool_, from_numpy
 from ..errors import BackendError, LaunchError
 
 # >>> stage 3
@@ -95,7 +95,6 @@ class Executor:
             "private": 1 << 20 if self.on_cpu else 1 << 16,  # a CPU keeps all threads of a program on one stack
             **dict.fromkeys("xyz", 2**31 - 1),
         }
-        self._last: Any = None
         self.recorded: list[Any] | None = None
 
     def _start(self) -> None:
@@ -120,14 +119,8 @@ class Executor:
             self._start()
         return self._queue
 
-    @property
-    def last(self) -> Any:
-        """The event of the last launch. While ``recorded`` is a list, that of every launch is added to it."""
-        return self._last
-
-    @last.setter
-    def last(self, event: Any) -> None:
-        self._last = event
+    def record(self, event: Any) -> None:
+        """Adds the event of a launch to ``recorded``, while that is a list."""
         if self.recorded is not None:
             self.recorded.append(event)
 
@@ -155,8 +148,7 @@ class Executor:
         if self.on_cpu and re.search(r"^ {8,}barrier\(", low.source, re.MULTILINE):
             options.append("-cl-opt-disable")  # PoCL's optimiser drops conditions beside a barrier in a block
         entry = cache.Entry(low.source, self.key(), " ".join(options))
-        binary = entry.read()
-        program = None
+        binary, program = entry.read(), None
         with warnings.catch_warnings(), self.lock:
             warnings.simplefilter("ignore")
             if binary is not None:
@@ -172,11 +164,8 @@ class Executor:
             kernel = getattr(program, low.symbol)
         kinds: list[Any] = []
         for v in low.ir.params:
-            kinds += (
-                [None, np.int64]
-                if v.type.pointer
-                else [v.type.dtype.numpy if v.type.dtype.name != "bool" else np.uint8]
-            )
+            dtype = v.type.dtype
+            kinds += [None, np.int64] if v.type.pointer else [np.uint8 if dtype is bool_ else dtype.numpy]
         kernel.set_scalar_arg_dtypes(kinds)
         return kernel
 
@@ -185,14 +174,8 @@ class Executor:
         return int(loaded.get_work_group_info(self.cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, self.device)[0])
 
     def launch(self, compiled: Any, grid: tuple[int, int, int], args: list, stream: object = None) -> None:
-        flat: list[Any] = []
-        arrays = []  # of PyOpenCL, which know what has to be done before they can be used
-        for a in args:
-            if type(a) is tuple:
-                flat += a[:2]
-                arrays += a[2:]
-            else:
-                flat.append(a)
+        flat = [x for a in args for x in (a[:2] if type(a) is tuple else (a,))]
+        arrays = [x for a in args if type(a) is tuple for x in a[2:]]  # PyOpenCL's, with what has to be done before
         kernel, (x, y, z) = compiled.loaded, grid
         threads = compiled.launch_threads
         queue = stream or self.queue
@@ -202,9 +185,9 @@ class Executor:
         try:
             with self.lock:
                 kernel.set_args(*flat)
-                self.last = event = self.cl.enqueue_nd_range_kernel(
-                    queue, kernel, (x * threads, y, z), (threads, 1, 1), wait_for=before
-                )
+                size = (x * threads, y, z), (threads, 1, 1)
+                event = self.cl.enqueue_nd_range_kernel(queue, kernel, *size, wait_for=before)
+                self.record(event)
             for array in arrays:
                 array.add_event(event)
         except self.cl.Error as error:

@@ -207,10 +207,6 @@ class Emitter(Writer):
             with self.loop(layout, []) as s:
                 s.line(f"{self.cell(v, s)} = {initial};")
 
-    def declare_for(self, v: Value) -> None:
-        self.close()
-        self.declare(v)
-
     def cell(self, v: Value, s: Scope, offset: int = 0) -> str:
         """The register of ``v`` at the place of a loop over ``v``'s own layout."""
         return at(*self.arrays[v], s, offset)
@@ -237,7 +233,6 @@ class Emitter(Writer):
 
     def carry(self, param: Value, start: Value) -> None:
         """Registers for what a loop carries, holding its first value."""
-        self.close()
         self.declare(param)
         self.materialise(start, *self.arrays[param])
 

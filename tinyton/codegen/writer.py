@@ -115,13 +115,7 @@ class Writer:
         full = f"{name}_{dtype.register.name}"
         if full not in self.helpers:
             t = dtype.register
-            words = {
-                "fn": self.dialect.function,
-                "name": full,
-                "T": self.c(t),
-                "U": self.unsigned(t),
-                "bits": t.bits,
-            }
+            words = {"fn": self.dialect.function, "name": full, "T": self.c(t), "U": self.unsigned(t), "bits": t.bits}
             words |= {f: self.math(f, t) for f in ("fmod", "copysign", "floor")}
             self.helpers[full] = template.format(**(words | more)).strip()
         return full

@@ -82,7 +82,7 @@ def _if(run, op, condition):
 
 def _emit_if(e, op):
     for result in op.results:
-        e.declare_for(result)
+        e.declare(result)
     first, second = (bool(b.ops or b.yields) for b in op.blocks)
     e.open(f"if ({e.scalar(op.operands[0]) if first else '!' + e.atom(op.operands[0])}) {{", op)
     for k, branch in enumerate(op.blocks):

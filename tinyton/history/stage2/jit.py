@@ -11,7 +11,7 @@ import numpy as np
 
 from . import backends
 from ._later import LATER
-from .arrays import DeviceArray, HostArrays, check_host, memory
+from .arrays import DeviceArray, check_host, host_spans, memory
 from .codegen.dialect import OPENCL
 from .codegen.lower import Lowered, front, lower
 from .dtypes import from_numpy
@@ -158,18 +158,18 @@ class JITFunction:
         if 0 in where:
             return
         hosts = {n: p for n, p in zip(self.runtime, payloads, strict=True) if isinstance(p, np.ndarray)}
-        spans = HostArrays(list(hosts.items()))
-        lent = {span: (executor.borrow(memory(*span)), memory(*span)) for span in spans.spans}
+        places = host_spans(hosts)
+        lent = {span: (executor.borrow(memory(*span)), memory(*span)) for span, _ in places.values()}
         passed = dict(zip(self.runtime, payloads, strict=True))
         for n, p in hosts.items():
             if n in compiled.low.stored and not p.flags.writeable:
                 raise LaunchError(f"argument {n} is read-only, but the kernel stores to it")
-            first = p.__array_interface__["data"][0] - spans.span(n)[0] if p.size else 0
-            passed[n] = executor.pointer(n, lent[spans.span(n)][0], from_numpy(p.dtype), first)
+            span, first = places[n]
+            passed[n] = executor.pointer(n, lent[span][0], from_numpy(p.dtype), first)
         executor.launch(compiled, where, list(passed.values()))
         if hosts:
             executor.synchronize()
-        for span in {spans.span(n) for n in hosts if n in compiled.low.stored}:
+        for span in {places[n][0] for n in hosts if n in compiled.low.stored}:
             executor.give_back(*lent[span])
 
 
