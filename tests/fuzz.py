@@ -56,6 +56,7 @@ class Argument:
     size: int = 1
     exact: bool = True
     stored: bool = False
+    shared: bool = False  # by all programs
 
     def text(self):
         values = ", ".join(number(v, "np.") for v in self.values)
@@ -92,7 +93,7 @@ class Program:
         arrays = "".join(f"{a.name} = {a.text()}\n" for a in self.arrays)
         args = [a.name for a in self.arrays] + [number(v) for v in self.scalars.values()]
         args += [f"{k}={v}" for k, v in self.constants.items()] + [f"num_warps={self.warps}"] * bool(self.warps)
-        shown = "\n".join(f"print({a.name!r}, {a.name})" for a in self.arrays if a.stored)
+        shown = "\n".join(f"print({a.name!r}, {a.name})" for a in self.arrays if a.stored or a.shared)
         return f"{head}{self.text}\n\n{arrays}k[{self.grid}]({', '.join(args)})\n{shown}\n"
 
     __repr__ = script
@@ -183,6 +184,8 @@ class Maker:
     frozen: set = field(default_factory=set)  # counters, which are not assigned to
     depth: int = 1
     count: int = 0
+    loops: int = 0  # around this place, that break and continue may leave
+    helpers: list = field(default_factory=list)  # functions that the kernel calls: name, type, shape, what it takes
 
     def pick(self, choices):
         return self.draw(st.sampled_from(list(choices)))
@@ -229,7 +232,11 @@ class Maker:
         for a in self.arrays:
             a.size *= programs if a.stored else 1
         params = [a.name for a in self.arrays] + list(self.scalars) + [f"{c}: tt.constexpr" for c in constants]
-        text = f"@tt.jit\ndef k({', '.join(params)}):\n" + "".join(line + "\n" for line in self.lines)
+        text = (
+            "".join(h[-1] + "\n\n" for h in self.helpers)
+            + f"@tt.jit\ndef k({', '.join(params)}):\n"
+            + "".join(line + "\n" for line in self.lines)
+        )
         return Program(text, self.arrays, self.scalars, constants, self.grid, self.pick([None, 1, 2, 4]))
 
     def array(self, d, stored, exact=True):
@@ -253,7 +260,8 @@ class Maker:
 
     def block(self, statements):
         for _ in range(statements):
-            kinds = ["assign", "assign", "load", "update", "store", "for", "if", "accumulate", "again"]
+            kinds = ["assign", "assign", "load", "update", "store", "for", "if", "accumulate", "again", "while"]
+            kinds += ["swap", "atomic", "helper", *["leave"] * self.loops]
             getattr(self, f"a_{self.pick(kinds)}")()
 
     def a_assign(self):
@@ -376,14 +384,116 @@ class Maker:
         s = self.fresh("s")
         if self.chance(4):
             self.line(f"for {s} in tt.static_range({self.below(3)}):")
-            return self.inner(1 + self.below(2))
+            around, self.loops = self.loops, 0
+            self.inner(1 + self.below(2))
+            self.loops = around
+            return
         self.line(
             f"for {s} in {self.pick(['range(n)', 'range(2)', 'range(0, n, 2)', 'range(n, -1, -1)', 'range(pid)'])}:"
         )
         self.frozen.add(s)
         self.env.append(Name(s, "int32", (), True))
+        self.loops += 1
         self.inner(1 + self.below(3))
+        self.loops -= 1
         self.env = [x for x in self.env if x.text != s]
+
+    def a_while(self):
+        """A loop with a counter, which goes up first so that nothing loops for ever."""
+        s = self.fresh("s")
+        self.line(f"{s} = n * 0")
+        self.line(
+            f"while {s} < {self.pick(['n', '2', '3'])}{self.pick(['', ' and on', ' or not on and ' + s + ' < 1'])}:"
+        )
+        self.frozen.add(s)
+        self.env.append(Name(s, "int32", (), True))
+        self.depth += 1
+        self.line(f"{s} += 1")
+        self.depth -= 1
+        self.loops += 1
+        self.inner(1 + self.below(3))
+        self.loops -= 1
+
+    def a_leave(self):
+        self.line(f"if {self.expr('bool', (), 2)}:")
+        self.line(f"    {self.pick(['break', 'continue'])}")
+
+    def a_swap(self):
+        """Two names of one type take each other's values."""
+        names = self.variables()
+        pairs = [
+            (x, y) for x in names for y in names if x is not y and (x.d, x.shape, x.exact) == (y.d, y.shape, y.exact)
+        ]
+        if pairs:
+            x, y = self.pick(pairs)
+            self.line(f"{x.text}, {y.text} = {y.text}, {x.text}")
+
+    def a_atomic(self):
+        """Into an array that all programs share and nobody reads."""
+        how, d = self.pick(["add", "max", "min", "xor"]), self.pick(["int32", "uint32", "int64", "uint64"])
+        a = self.array(d, stored=False)
+        a.size, a.shared = 7, True
+        shape = self.pick(self.shapes)
+        mask = f", mask={self.expr('bool', shape, 1)}" if self.chance(3) else ""
+        place = f"{self.expr('uint16', shape, 1)} % 7"
+        self.line(f"tt.atomic_{how}({a.name} + {place}, {self.expr(d, shape, 2)}{mask})")
+
+    def a_helper(self):
+        """A function of its own, with two ways out; `e_call` may call it again."""
+        d, shape, exact = self.pick(ALL), self.pick(self.shapes), not self.chance(4)
+        takes = [(self.pick(ALL), self.pick(self.shapes)) for _ in range(2)]
+        name, outer = self.fresh("h"), (self.lines, self.env, self.depth)
+        self.lines, self.depth = [], 1
+        self.env = [Name("i", "int32", (self.m,), True), Name("j", "int32", (self.n,), True)]
+        self.env += [Name("on", "bool", (), True), Name("n", "int32", (), True)]
+        self.env += [Name(x, p, s, True) for x, (p, s) in zip("pq", takes, strict=True)]
+        if self.chance(2):
+            self.line(f"if {self.expr('bool', (), 1)}:")
+            self.line(f"    return {self.expr(d, shape, 1, exact)}")
+        self.line(f"return {self.expr(d, shape, 2, exact)}")
+        text = f"@tt.jit\ndef {name}(i, j, n, on, f, p, q=0):\n" + "".join(line + "\n" for line in self.lines)
+        self.lines, self.env, self.depth = outer
+        self.helpers.append((name, d, shape, exact or d not in FLOATS, takes, text))
+        self.bind("v", d, shape, exact, self.e_call(d, shape, 2, exact))
+
+    def e_call(self, d, shape, depth, exact):
+        found = [h for h in self.helpers if h[1:3] == (d, shape) and (h[3] or not exact)]
+        if not found:
+            return self.leaf(d, shape, exact)
+        name, _, _, _, takes, _ = self.pick(found)
+        p, q = (self.expr(d_, s, depth - 1) for d_, s in takes)
+        return f"{name}(i, j, n, on, f, {self.pick(['', 'p='])}{p}, q={q})"
+
+    def e_moved(self, d, shape, depth, exact):
+        """Elements in other places, or in order."""
+        x = self.expr(d, shape, depth - 1, exact)
+        if not shape or any(s & (s - 1) for s in shape):
+            return x
+        axis = self.below(len(shape))
+        ways = [f"tt.flip({{x}}, {axis})"]
+        if len(shape) == 2:
+            ways.append(f"tt.trans(tt.reshape({{x}}, ({shape[1]}, {shape[0]})))")
+            ways.append(f"tt.reshape(tt.trans({{x}}), {shape})")
+        elif shape[0] > 1:
+            ways.append(f"tt.reshape(tt.trans(tt.reshape({{x}}, (2, {shape[0] // 2}))), ({shape[0]},))")
+        if (exact or d in INTS) and d != "bool" and max(shape) <= 64:
+            down = ", descending=True" * self.chance(2)
+            ways.append(f"tt.sort({{x}}, {axis}{down})" if d in INTS else f"(tt.sort({{x}}, {axis}{down}) + 0)")
+        return self.pick(ways).format(x=x)
+
+    def e_running(self, d, shape, depth, exact):
+        source = self.pick([p for p in ("bool", *INTS) if SUMMED.get(p, p) == d])
+        x, axis = self.expr(source, shape, depth - 1), self.below(len(shape))
+        return f"tt.{self.pick(['cumsum', 'cumprod'])}({x}, {axis}{', reverse=True' * self.chance(3)})"
+
+    def e_position(self, d, shape, depth, exact):
+        source = self.pick([(self.m, self.n), (self.m,), (self.n,)])
+        axis = ""
+        if shape:
+            source, axis = (self.m, self.n), ", 1" if shape == (self.m,) else ", 0"
+        return (
+            f"tt.{self.pick(['argmax', 'argmin'])}({self.expr(self.pick([*INTS, *FLOATS]), source, depth - 1)}{axis})"
+        )
 
     def a_if(self):
         self.line(f"if {self.expr(self.pick(['bool', 'bool', 'int32']), (), 2)}:")
@@ -457,7 +567,11 @@ class Maker:
             kinds.append("of_ints")
         if len(shape) < 2 or 1 in shape:
             kinds += ["reduce", "reduce"] if d in INTS and BITS[d] >= 32 or d in FLOATS else ["reduce"] * (d != "bool")
-        kinds.append("ternary")
+        kinds += ["ternary", "moved"] + ["call"] * bool(self.helpers)
+        if d in INTS and BITS[d] >= 32 and shape and not any(s & (s - 1) for s in shape):
+            kinds.append("running")
+        if d == "int32" and shape in ((), (self.m,), (self.n,)):
+            kinds.append("position")
         return getattr(self, f"e_{self.pick(kinds)}")(d, shape, depth, exact)
 
     def e_leaf(self, d, shape, depth, exact):

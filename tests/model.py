@@ -325,6 +325,50 @@ def reduction(ignoring, keeping, two):
     return run
 
 
+def position(greatest):
+    def run(x, axis=None, keep_dims=False):
+        assert x.err is None
+        v, axis = (x.v.ravel(), 0) if axis is None else (x.v, axis)
+        most = (np.fmax if greatest else np.fmin).reduce(v, axis=axis, keepdims=True)
+        return Tile(np.argmax((v == most) & (v == v), axis=axis).astype(np.int32), "int32")
+
+    return run
+
+
+def running(ufunc):
+    def run(x, axis=0, reverse=False):
+        turn = (slice(None),) * (axis % len(x.shape)) + (slice(None, None, -1 if reverse else 1),)
+        d = SUMMED.get(x.d, x.d)
+        return Tile(ufunc.accumulate(x.v[turn], axis=axis, dtype=d)[turn], d)
+
+    return run
+
+
+def sort(x, dim=-1, descending=False):
+    turn = (slice(None),) * (dim % len(x.shape)) + (slice(None, None, -1 if descending else 1),)
+    assert x.err is None
+    return Tile(np.sort(x.v, axis=dim)[turn], x.d)
+
+
+def moved(function):
+    """What only moves elements: the errors and the offsets move along."""
+
+    def run(x, *args):
+        err, wide = (None if e is None else function(np.broadcast_to(e, x.shape), *args) for e in (x.err, x.wide))
+        return Tile(function(x.v, *args), x.d, err, wide)
+
+    return run
+
+
+def atomic(ufunc):
+    def run(p, value, mask=None):
+        x = typed_as(value, p.array.d)
+        on = np.broadcast_to(np.asarray(True) if mask is None else mask.v, p.offsets.shape)
+        ufunc.at(p.array.data, inside(p.offsets[on], p.array), np.broadcast_to(x.v, p.offsets.shape)[on])
+
+    return run
+
+
 def smooth(function, slope, ulps=8):
     """A function that executors compute nearly right. ``slope(v, x, e)`` bounds its change when x is off by e."""
 
@@ -408,6 +452,18 @@ MODEL = SimpleNamespace(
     max=reduction(np.fmax, np.maximum, MAXIMUM),
     min=reduction(np.fmin, np.minimum, MINIMUM),
     cdiv=lambda x, y: -(-x // y),
+    argmax=position(True),
+    argmin=position(False),
+    cumsum=running(np.add),
+    cumprod=running(np.multiply),
+    sort=sort,
+    trans=moved(np.transpose),
+    reshape=moved(np.reshape),
+    flip=moved(np.flip),
+    atomic_add=atomic(np.add),
+    atomic_max=atomic(np.maximum),
+    atomic_min=atomic(np.minimum),
+    atomic_xor=atomic(np.bitwise_xor),
     **SMOOTH,
     **ROUNDED,
 )

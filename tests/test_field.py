@@ -301,6 +301,20 @@ def k(x, out, on, n):
     same_bits(out.check(), want)
 
 
+def test_the_text_of_a_sorted_range_does_not_explode(executor):
+    """What is cheap is computed again where it is needed, but not a network of it: the text grows with the ops."""
+    k = kernel("""
+@tt.jit
+def k(out, on, N: tt.constexpr):
+    i = tt.arange(0, N)
+    tt.store(out + i, i if on else tt.sort(-i, 0))
+""")
+    out = Guarded(16, np.int32)
+    k[1](out.array, False, 16)
+    assert out.check().tolist() == list(range(-15, 1))
+    assert len(k.compile(out.array, False, 16).source) < 50_000
+
+
 TEXTS = """
 @tt.jit
 def k(x, out, n, M: tt.constexpr, N: tt.constexpr):
