@@ -36,11 +36,9 @@ def _emit(e, op, *xs):
         f"        : {', '.join(f'{json.dumps(words[k])}(x{k})' for k in ins)});",
         f"    return {result};\n}}",
     ]
-    text = f"{e.dialect.function} {e.c(outputs[index])} {{name}}" + "\n".join(lines).replace("{", "{{").replace(
-        "}", "}}"
-    )
-    name = next((n for n, have in e.helpers.items() if have == text.format(name=n)), f"__asm_{len(e.helpers)}")
-    e.helpers[name] = text.format(name=name)
+    head, body = f"{e.dialect.function} {e.c(outputs[index])} ", "\n".join(lines)
+    name = next((n for n, have in e.helpers.items() if have == head + n + body), f"__asm_{len(e.helpers)}")
+    e.helpers[name] = head + name + body
     args = (
         x if words[k][-1] in "fd" else _bits(e, x, v.type.dtype) for k, x, v in zip(ins, xs, op.operands, strict=True)
     )
@@ -54,13 +52,7 @@ def inline_asm(b: Builder) -> None:
 
 @op(numpy=None, emit=None, kind="macro")
 def inline_asm_elementwise(
-    b: Builder,
-    asm: str,
-    constraints: str,
-    args: tuple[Operand, ...],
-    dtype: object,
-    is_pure: bool,
-    pack: int = 1,
+    b: Builder, asm: str, constraints: str, args: tuple[Operand, ...], dtype: object, is_pure: bool, pack: int = 1
 ) -> Value | tuple[Value, ...]:
     """PTX instructions on each element of the tiles ``args``, which broadcast. On the cuda executor alone.
 

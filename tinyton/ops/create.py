@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..dtypes import bool_, float32
+from ..dtypes import float32
 from ..errors import KernelValueError
 from ..ir import Builder, Value
 from ..layout import next_power_of_2
@@ -41,5 +41,4 @@ def zeros(b: Builder, shape: tuple[int, ...], dtype: object = float32) -> Value:
 
     Outside of kernels, an array of any shape on the device.
     """
-    element = constant_dtype(dtype)
-    return broadcast(b, literal(b, False if element is bool_ else 0, element), tile_shape(shape))
+    return broadcast(b, literal(b, 0, constant_dtype(dtype)), tile_shape(shape))

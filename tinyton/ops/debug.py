@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType, bool_, float32, float64, pack, uint32, uint64
+from ..dtypes import bool_, float64, pack, uint32, uint64
 from ..errors import DeviceAssertError, KernelTypeError
 from ..ir import Builder, Kernel, Op, Type, Value
-from . import OPS, op
+from . import op
+from .arithmetic import _bits, and_, eq
 from .typing import Operand, literal, number, same_shape, value_of
 
 CAPACITY = 1 << 15  # records of a log
@@ -48,12 +49,6 @@ def sites(kernel: Kernel) -> list[tuple[Op, int]]:
     return [(op, k) for op in told for k in range(len(op.operands) - 1)]
 
 
-def _bits(e: Any, text: str, dtype: DType) -> str:
-    if dtype.is_float:
-        return f"{e.use('bits_of' if dtype.register is float32 else 'bits_of_double')}({text})"
-    return f"({e.c(uint64)}){text}"
-
-
 def _emit(e, op):
     """A record an element. A program stops at an assert that fails, if it can: in one thread, or where CUDA's barrier
     tells all threads of it."""
@@ -71,7 +66,7 @@ def _emit(e, op):
         conditions = [f"!({beyond})"] * bool(beyond) + [s.atom(op.operands[0])] * is_assert
         lines = [
             f"{add}({e.scalar(op.operands[-1])}, {where.index((op, k))}, {s.position(v.type.shape)}, "
-            f"{_bits(e, s.atom(v), v.type.dtype)});"
+            f"{_bits(e, s.atom(v), v.type.dtype.register)});"
             for k, v in enumerate(op.operands[:-1])
         ]
         lines += ["return;"] * (is_assert and e.threads == 1) + [f"{together} = true;"] * bool(together)
@@ -91,7 +86,7 @@ def _print(run, op, *values):
     where = sites(run.kernel)
     for k, (v, x) in enumerate(zip(op.operands, values[:-1], strict=False)):
         flat = np.broadcast_to(x, v.type.shape).reshape(-1).astype(v.type.dtype.register.numpy)
-        bits = flat.view(f"u{flat.itemsize}").astype(np.uint64) if v.type.dtype.is_float else flat.astype(np.uint64)
+        bits = flat.view(f"u{flat.itemsize}").astype(np.uint64)
         first, n = int(log[0]), flat.size
         log[0] += n
         fit = max(0, min(n, int(log[1]) - first))
@@ -139,9 +134,9 @@ def device_assert(b: Builder, cond: Operand, msg: str = "", mask: Operand | None
     by default.
     """
     c = number(b, cond)
-    failed = OPS["eq"].rule(b, c, False if c.type.dtype is bool_ else 0)
+    failed = eq(b, c, False if c.type.dtype is bool_ else 0)
     if mask is not None:
-        failed = OPS["and"].rule(b, failed, value_of(b, mask))
+        failed = and_(b, failed, value_of(b, mask))
     if b.asserts:
         b.add("device_assert", (failed, _log(b, "failures")), None, message=str(msg))
 

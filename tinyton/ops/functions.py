@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..dtypes import DType, bool_
+from ..dtypes import bool_
 from ..errors import KernelTypeError
 from ..ir import Builder, Type, Value
 from . import op
@@ -21,27 +21,34 @@ from .reduction import max_, sum_
 from .typing import Operand, cast_value, floating, number, same_type
 
 
-def _function(
-    name: str, doc: str, meaning: Callable, emit: Callable | None = None, operands: int = 1, gives: DType | None = None
-):
-    """An op that C has as a function ``name``. ``gives`` is the result's type, if it is not the operands'."""
-
-    def add(b: Builder, *xs: Value) -> Value:
-        return b.add(name, xs, Type(gives or xs[0].type.dtype, xs[0].type.shape))
+def _function(name: str, doc: str, meaning: Callable, operands: int = 1) -> Callable:
+    """An op that C has as a function ``name``."""
 
     def of_one(b: Builder, x: Operand) -> Value:
-        return add(b, floating(b, x))
+        v = floating(b, x)
+        return b.add(name, (v,), v.type)
 
     def of_two(b: Builder, x: Operand, y: Operand) -> Value:
-        return add(b, *(floating(b, v) for v in same_type(b, x, y)))
+        x, y = (floating(b, v) for v in same_type(b, x, y))
+        return b.add(name, (x, y), x.type)
+
+    def wide(*xs):
+        return meaning(*(np.asarray(x, np.float64) for x in xs))
 
     def call(e, op, *xs):
-        return f"{e.math(name, op.operands[0].type.dtype)}({', '.join(xs)})"
+        return f"{e.math(name, op.result.type.dtype)}({', '.join(xs)})"
 
-    rule = of_one if operands == 1 else of_two
-    rule.__name__, rule.__doc__ = name, doc
-    wide = lambda *xs: meaning(*(np.asarray(x, np.float64) for x in xs))  # noqa: E731
-    return op(numpy=wide, emit=emit or call, exact=gives is not None, cheap=emit is not None)(rule)
+    return op(name, doc, numpy=wide, emit=call)(of_one if operands == 1 else of_two)
+
+
+def _test(name: str, doc: str, meaning: Callable, emit: Callable) -> Callable:
+    """A question about a float."""
+
+    def rule(b: Builder, x: Operand) -> Value:
+        v = floating(b, x)
+        return b.add(name, (v,), Type(bool_, v.type.shape))
+
+    return op(name, doc, numpy=meaning, emit=emit, exact=True, cheap=True)(rule)
 
 
 def _versus_infinity(relation: str):
@@ -63,7 +70,7 @@ tan = _function("tan", "The tangent of ``x``, in radians.", np.tan)
 asin = _function("asin", "The angle from -π/2 to π/2 whose sine is ``x``; NaN outside of -1 to 1.", np.arcsin)
 acos = _function("acos", "The angle from 0 to π whose cosine is ``x``; NaN outside of -1 to 1.", np.arccos)
 atan = _function("atan", "The angle from -π/2 to π/2 whose tangent is ``x``.", np.arctan)
-atan2 = _function("atan2", "The angle of the point (y, x), from -π to π; ``x`` comes first here.", np.arctan2, None, 2)
+atan2 = _function("atan2", "The angle of the point (y, x), from -π to π; ``x`` comes first here.", np.arctan2, 2)
 sinh = _function("sinh", "The hyperbolic sine.", np.sinh)
 cosh = _function("cosh", "The hyperbolic cosine.", np.cosh)
 asinh = _function("asinh", "The number whose hyperbolic sine is ``x``.", np.arcsinh)
@@ -76,18 +83,16 @@ log1p = _function("log1p", "``log(1 + x)``, exact near 0; NaN below -1.", np.log
 log2 = _function("log2", "The logarithm to base 2; NaN below 0, -inf at 0.", np.log2)
 log10 = _function("log10", "The logarithm to base 10; NaN below 0, -inf at 0.", np.log10)
 cbrt = _function("cbrt", "The cube root, of negative numbers too.", np.cbrt)
-pow = _function("pow", "``x`` to the power of ``y``; NaN for a root of a negative number.", np.float_power, None, 2)
-hypot = _function("hypot", "``sqrt(x * x + y * y)``, without overflow on the way.", np.hypot, None, 2)
-fmod = _function("fmod", "The remainder with the sign of ``x``, exact. ``x % y`` has that of ``y``.", np.fmod, None, 2)
-copysign = _function("copysign", "``|x|`` with the sign of ``y``.", np.copysign, None, 2)
+pow = _function("pow", "``x`` to the power of ``y``; NaN for a root of a negative number.", np.float_power, 2)
+hypot = _function("hypot", "``sqrt(x * x + y * y)``, without overflow on the way.", np.hypot, 2)
+fmod = _function("fmod", "The remainder with the sign of ``x``, exact. ``x % y`` has that of ``y``.", np.fmod, 2)
+copysign = _function("copysign", "``|x|`` with the sign of ``y``.", np.copysign, 2)
 trunc = _function("trunc", "The whole part of ``x``, as a float.", np.trunc)
 rint = _function("rint", "The nearest whole number, as a float; the even one of two.", np.rint)
 round = _function("round", "The nearest whole number, as a float; of two, the one that is farther from 0.", _round)
-isnan = _function("isnan", "A mask: where ``x`` is not a number.", np.isnan, lambda e, op, x: f"{x} != {x}", 1, bool_)
-isinf = _function("isinf", "A mask: where ``x`` is inf or -inf.", np.isinf, _versus_infinity("=="), 1, bool_)
-isfinite = _function(
-    "isfinite", "A mask: where ``x`` is a number, and not infinite.", np.isfinite, _versus_infinity("<"), 1, bool_
-)
+isnan = _test("isnan", "A mask: where ``x`` is not a number.", np.isnan, lambda e, op, x: f"{x} != {x}")
+isinf = _test("isinf", "A mask: where ``x`` is inf or -inf.", np.isinf, _versus_infinity("=="))
+isfinite = _test("isfinite", "A mask: where ``x`` is a number, and not infinite.", np.isfinite, _versus_infinity("<"))
 
 
 def _high(x, y):
@@ -95,8 +100,7 @@ def _high(x, y):
     a, b = x.astype(f"uint{bits}"), y.astype(f"uint{bits}")
     if bits == 32:
         return ((a.astype(np.uint64) * b) >> 32).astype(x.dtype)
-    low = np.uint64(0xFFFFFFFF)
-    half = np.uint64(32)
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     middle = (a & low) * (b >> half) + ((a & low) * (b & low) >> half)  # at most 2**64 - 2**32
     other = (a >> half) * (b & low) + (middle & low)
     return ((a >> half) * (b >> half) + (middle >> half) + (other >> half)).astype(x.dtype)

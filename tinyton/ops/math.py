@@ -17,13 +17,16 @@ def _unary(name: str, doc: str, function, emit=None, cheap: bool = False):
     def call(e, op, x):
         return f"{e.math(name, op.result.type.dtype)}({x})"
 
-    rule.__name__, rule.__doc__ = name, doc
-    return op(numpy=function, emit=emit or call, cheap=cheap)(rule)
+    return op(name, doc, numpy=function, emit=emit or call, cheap=cheap)(rule)
 
 
 def _sigmoid(e, op, x):
-    t = op.result.type.dtype
-    return f"{e.dialect.literal(1.0, t)} / ({e.dialect.literal(1.0, t)} + {e.math('exp', t)}(-{x}))"
+    one, exp = e.dialect.literal(1.0, op.result.type.dtype), e.math("exp", op.result.type.dtype)
+    return f"{one} / ({one} + {exp}(-{x}))"
+
+
+def _np_sigmoid(x):
+    return x.dtype.type(1) / (x.dtype.type(1) + np.exp(-x))
 
 
 exp = _unary("exp", "e to the power of ``x``.", np.exp)
@@ -34,9 +37,4 @@ rsqrt = _unary("rsqrt", "``1 / sqrt(x)``.", lambda x: x.dtype.type(1) / np.sqrt(
 floor = _unary("floor", "The greatest whole number that is not above ``x``, as a float.", np.floor, cheap=True)
 ceil = _unary("ceil", "The least whole number that is not below ``x``, as a float.", np.ceil, cheap=True)
 tanh = _unary("tanh", "The hyperbolic tangent; saturates at -1 and 1.", np.tanh)
-sigmoid = _unary(
-    "sigmoid",
-    "``1 / (1 + exp(-x))``; saturates at 0 and 1.",
-    lambda x: x.dtype.type(1) / (x.dtype.type(1) + np.exp(-x)),
-    _sigmoid,
-)
+sigmoid = _unary("sigmoid", "``1 / (1 + exp(-x))``; saturates at 0 and 1.", _np_sigmoid, _sigmoid)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from functools import reduce
 from typing import Any, ClassVar
 
 from .. import dtypes
@@ -94,22 +95,14 @@ def floating(b: Builder, x: object) -> Value:
 
 def same_type(b: Builder, *xs: object) -> tuple[Value, ...]:
     """Operands brought to one element type and one shape."""
-    typed = [x for x in xs if not is_weak(b, x)]
-    partner: DType | None = None
-    for x in typed:
-        assert isinstance(x, Value)
-        if x.type.pointer:
-            raise KernelTypeError(f"a pointer ({x.type}) is not a number; load from it first")
-        partner = x.type.dtype if partner is None else dtypes.promote(partner, x.type.dtype)
-    strong = partner
     for x in xs:
-        if is_weak(b, x):
-            number_ = 0.0 if isinstance(x, Value) else x
-            if not isinstance(number_, (bool, int, float)):
-                raise KernelTypeError(f"expected a tile or a number, not {describe(x)}")
-            mine = dtypes.of_literal(number_, strong)
-            partner = mine if partner is None else dtypes.promote(partner, mine)
-    return same_shape(b, *(cast_value(b, value_of(b, x, partner), partner) for x in xs))  # type: ignore[arg-type]
+        if not isinstance(x, (Value, bool, int, float)):
+            raise KernelTypeError(f"expected a tile or a number, not {describe(x)}")
+    strong = [number(b, x).type.dtype for x in xs if not is_weak(b, x)]
+    partner = reduce(dtypes.promote, strong) if strong else None
+    weak = [dtypes.of_literal(0.0 if isinstance(x, Value) else x, partner) for x in xs if is_weak(b, x)]  # type: ignore[arg-type]
+    dtype = reduce(dtypes.promote, strong + weak)
+    return same_shape(b, *(cast_value(b, value_of(b, x, dtype), dtype) for x in xs))
 
 
 def same_shape(b: Builder, *values: Value) -> tuple[Value, ...]:
