@@ -3,6 +3,8 @@ memory."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..dtypes import bool_
 from ..errors import KernelTypeError, KernelValueError
 from ..ir import Builder, Type, Value
@@ -68,32 +70,36 @@ def _emit_load(e, op):
     """Element by element inside the loop that is open, or vectors in a loop of their own."""
     width = e.plan.vectors.get(op, 1)
     if width > 1:
-        return _load_vectors(e, op, width)
+        e.close_for(op.operands)
+        e.declare(op.result)
+        return _vectors(e, op, e.layout_of(op.result), width, _load_vector, _load_cell)
     # <<<
-    e.join(op, _load_element)
+    e.join(op, lambda e, op, s: s.define(op.result, _element(e, op, s)))
 
 
 # >>> stage 3
-def _load_vectors(e, op, width: int) -> None:
-    e.close_for(op.operands)
-    e.declare(op.result)
-    layout = e.layout_of(op.result)
-    e.by_vectors(op, layout, width, lambda whole: _load_loop(e, op, layout, width, whole))
+def _vectors(e, op, layout, width: int, vector: Callable, element: Callable) -> None:
+    """Accesses of ``width`` neighbours at once where all of them are on, elsewhere one by one."""
+
+    def loop(whole: bool) -> None:
+        with e.loop(layout, [op], step=width, whole=whole) as s:
+            text, condition = vector(e, op, s, width), e.whole(op, s, width)
+            if not condition:
+                return s.line(text)
+            elements = [element(e, op, s.shifted(k)) for k in range(width)]
+            for line in (f"if ({condition}) {{", f"    {text}", "} else {", *(f"    {x}" for x in elements), "}"):
+                s.line(line)
+
+    e.by_vectors(op, layout, width, loop)
 
 
-def _load_loop(e, op, layout, width: int, whole: bool) -> None:
-    dtype = op.result.type.dtype
-    with e.loop(layout, [op], step=width, whole=whole) as s:
-        pointer, cell = s.get(op.operands[0]), e.cell(op.result, s)
-        whole = e.whole(op, s, width)
-        if whole:
-            s.line(f"if ({whole}) {{")
-        s.line(f"{'    ' if whole else ''}{e.vector('load', dtype, width, op.attrs.get('cache'))}(&{cell}, {pointer});")
-        if whole:
-            s.line("} else {")
-            for k in range(width):
-                s.line(f"    {e.cell(op.result, s, k)} = {_element(e, op, s.shifted(k))};")
-            s.line("}")
+def _load_vector(e, op, s, width: int) -> str:
+    read = e.vector("load", op.result.type.dtype, width, op.attrs.get("cache"))
+    return f"{read}(&{e.cell(op.result, s)}, {s.get(op.operands[0])});"
+
+
+def _load_cell(e, op, s) -> str:
+    return f"{e.cell(op.result, s)} = {_element(e, op, s)};"
 
 
 # <<<
@@ -109,10 +115,6 @@ def _element(e, op, s) -> str:
         return text
     other = s.get(op.operands[2]) if len(op.operands) > 2 else e.dialect.literal(0, dtype)
     return f"({condition}) ? {text} : {other}"
-
-
-def _load_element(e, op, s) -> None:
-    s.define(op.result, _element(e, op, s))
 
 
 @op(numpy=_load, emit=_emit_load, kind="statement", reads=True, mask=1, joins=True)
@@ -166,47 +168,26 @@ def _emit_store(e, op):
         # >>> stage 3
         width = e.plan.vectors.get(op, 1)
         if width > 1:
-            return _store_vectors(e, op, layout, width)
+            e.close()
+            return _vectors(e, op, layout, width, _store_vector, _write)
         # <<<
-        e.close_with(op, layout, _store_element)
+        e.close_with(op, layout, lambda e, op, s: s.line(_write(e, op, s)))
 
 
 # >>> stage 3
-def _store_vectors(e, op, layout, width: int) -> None:
-    e.close()
-    e.by_vectors(op, layout, width, lambda whole: _store_loop(e, op, layout, width, whole))
-
-
-def _store_loop(e, op, layout, width: int, whole: bool) -> None:
-    ptr, value = op.operands[:2]
-    dtype = ptr.type.dtype
-    with e.loop(layout, [op], step=width, whole=whole) as s:
-        values = [s.shifted(k).get(value) for k in range(width)]
-        whole = e.whole(op, s, width)
-        if whole:
-            s.line(f"if ({whole}) {{")
-        write = e.vector("store", dtype, width, op.attrs.get("cache"))
-        s.line(f"{'    ' if whole else ''}{write}({s.get(ptr)}, {', '.join(values)});")
-        if whole:
-            s.line("} else {")
-            for k in range(width):
-                for text in _guarded(e, op, s.shifted(k)):
-                    s.line("    " + text)
-            s.line("}")
+def _store_vector(e, op, s, width: int) -> str:
+    write = e.vector("store", op.operands[0].type.dtype, width, op.attrs.get("cache"))
+    values = [s.shifted(k).get(op.operands[1]) for k in range(width)]
+    return f"{write}({', '.join([s.get(op.operands[0]), *values])});"
 
 
 # <<<
-def _guarded(e, op, s) -> list[str]:
+def _write(e, op, s) -> str:
     place, value, dtype = s.pointer(op.operands[0]), s.get(op.operands[1]), op.operands[0].type.dtype
     cache = op.attrs.get("cache") if e.dialect.name == "cuda" else None
     text = f"__st{cache}(&{place}, {e.bits_text(value, dtype)});" if cache else e.store_text(place, value, dtype)
     condition = s.condition(op)
-    return [f"if ({condition}) {text}" if condition else text]
-
-
-def _store_element(e, op, s) -> None:
-    for text in _guarded(e, op, s):
-        s.line(text)
+    return f"if ({condition}) {text}" if condition else text
 
 
 @op(numpy=_store, emit=_emit_store, kind="statement", effect=True, writes=True, mask=2, joins=True)
@@ -237,8 +218,7 @@ def store(
         operands.append(broadcast(b, m, shape))
     if not ptr.type.shape and shape:
         raise KernelTypeError(
-            f"a tile of shape {list(shape)} cannot be stored to one address; add offsets to the pointer",
-            argument="ptr",
+            f"a tile of shape {list(shape)} cannot be stored to one address; add offsets to the pointer", argument="ptr"
         )
     if ptr.type.shape != shape:
         raise KernelTypeError(
