@@ -209,6 +209,30 @@ this page collects the stamps; `python tools/notebooks.py status` writes it.
 The test suite runs every chapter again, with or without a GPU, whichever the machine has. It compares each
 output with the one stored here, except in cells that measure or print what depends on the machine. The claims
 about what was measured are compared everywhere.
+
+## The language
+
+| what | where it stands |
+|---|---|
+| `tt`: pointers, offsets and masks, with the names of Triton and of tiny-ton | here; with `import tinyton as triton` and `import tinyton.language as tl`, kernels that were written for Triton run |
+| Python in a kernel: loops, early exits, tuples, calls of other kernels' functions | here; what is not supported is refused, with a caret |
+| `tt.dot` | multiplies and adds in plain arithmetic, on all executors; tensor cores come with chapter 16 |
+| arrays and tile indices, in the manner of cuTile | not here yet: chapter 10 |
+| the autotuner | not here yet: chapter 23 |
+
+Where rules differ from those of NumPy, Triton and cuTile, [a page](differences.md) says so, row by row, and each row is
+a test.
+
+## What is tested
+
+More than seven thousand cases, where the interpreter and OpenCL are present; a GPU adds its own run of every kernel.
+
+- Every operation, on every executor, against NumPy, with random inputs and the awkward ones; many to the last bit.
+- What must be refused: the message, and the place that the caret marks.
+- Random kernels: a fuzzer writes them, runs them on each executor, and compares with a model of the language in NumPy.
+- Every snapshot of a stage, with the suites of all stages up to it.
+- Faults of the field: what people have reported about systems of this kind, and what must happen here instead.
+- The CUDA text of every kernel that the tests compile, with `nvcc`, which needs no GPU.
 """
 COLUMNS = ("device", "driver", "cuda", "compiler", "python", "date")
 
