@@ -261,3 +261,32 @@ def k(x, out):
     text, carets = str(caught.value).split("\n")[1:3]
     assert words in str(caught.value)
     assert text[carets.index("^") :][: carets.count("^")] == under
+
+
+@pytest.mark.parametrize("function", ["max", "plain", "3", "None", "'add'"])
+def test_what_combines_is_a_function_of_the_language(interpreter, function):
+    k = kernel(f"""
+        def plain(a, b):
+            return a + b
+        @tt.jit
+        def k(x):
+            i = tt.arange(0, 4)
+            tt.store(x + i, tt.associative_scan(i, 0, {function}))
+    """)
+    with pytest.raises(tt.TinytonError) as error:
+        k[1](np.zeros(4, i32))
+    assert "the function must be one under @tt.jit, or of tt, not " in str(error.value)
+    under = f"tt.associative_scan(i, 0, {function}))".index(function)
+    lines = str(error.value).split("\n")
+    assert lines[2].index("^") - lines[1].index("tt.associative_scan") == under
+
+
+def test_a_kernel_may_take_nothing(executor, capfd):
+    k = kernel("""
+        @tt.jit
+        def k():
+            tt.device_print("sum", tt.sum(tt.arange(0, 8)))
+    """)
+    k[1]()
+    tt.synchronize()
+    assert "28" in capfd.readouterr().out

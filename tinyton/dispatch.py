@@ -89,7 +89,7 @@ def entrance(kernel: Any, routes: list[Route], executor: Any = None) -> Callable
         scope |= route.scope | {f"_tt_entries{k}": route.entries}
         scope |= {f"_tt_class{k}_{i}": cls for i, cls in enumerate(route.classes)}
         text += _short_way(kernel, route, k, constants, scope)
-    text += f"    _tt_long(_tt_grid, ({''.join(f'{n}, ' for n in kernel.names)}*_tt_extra), _tt_named, ({options}))\n"
+    text += f"    _tt_long(_tt_grid, ({''.join(f'{n}, ' for n in kernel.names)}*_tt_extra,), _tt_named, ({options}))\n"
     enter = _define(text, scope)[kernel.source.name]
     return enter if not kernel.hooks else partial(hooked, tuple(kernel.hooks), enter)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import KernelSyntaxError, KernelTypeError
 from ..ir import Value
 from ..ops.typing import describe, flatten
+from .source import Source
 
 if TYPE_CHECKING:
     from .tracer import Tracer
@@ -22,7 +23,11 @@ def inline(t: Tracer, function: Any, *args: object, **kwargs: object) -> object:
         except TypeError as error:
             raise KernelTypeError(f"tt.{function.__name__}: {error}") from None
         return function.entry.rule(t.builder, *args, **kwargs)
-    source = function.source
+    source = getattr(function, "source", None)
+    if not isinstance(source, Source):
+        raise KernelTypeError(
+            f"the function must be one under @tt.jit, or of tt, not {describe(function)}", argument="combine_fn"
+        )
     chain = [f.source.name for f in t.calls]
     if function in t.calls or (not t.calls and source is t.source):
         raise KernelSyntaxError(
