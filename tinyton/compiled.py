@@ -128,13 +128,14 @@ class CompiledKernel(Variant):
             raise LaunchError(
                 f"{self.name} takes {len(names)} run-time arguments ({', '.join(names)}), {len(args)} were given"
             )
-        described = [describe(name, x, self.executor) for name, x in zip(names, args, strict=True)]
-        for (name, wanted), (given, _) in zip(self.specialization.args, described, strict=True):
+        described = {name: describe(name, x, self.executor) for name, x in zip(names, args, strict=True)}
+        for name, wanted in self.specialization.args:
+            given, _ = described[name]
             if (given.kind, given.dtype) != (wanted.kind, wanted.dtype) or (wanted.divisible and not given.divisible):
                 raise LaunchError(f"argument {name} is {given}, but this variant was compiled for {wanted}")
         threads = config.threads_for(self)
         grid = as_grid(config.grid, self.constants, self.executor.limits)
-        run(self, grid, names, [payload for _, payload in described], None, threads)
+        run(self, grid, {name: payload for name, (_, payload) in described.items()}, None, threads)
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         """``compiled[grid](*args)``, as Triton has it: with all parameters in order, or only the run-time ones."""
@@ -182,20 +183,15 @@ def describe(name: str, x: Any, executor: Any) -> tuple[Arg, Any]:
 
 
 def run(
-    compiled: CompiledKernel,
-    grid: tuple[int, int, int],
-    names: list[str],
-    payloads: list[Any],
-    stream: Any,
-    threads: int | None = None,
+    compiled: CompiledKernel, grid: tuple[int, int, int], passed: dict[str, Any], stream: Any, threads: int | None
 ) -> None:
-    """Hands a launch to the executor; NumPy arguments are moved there and back."""
+    """Hands a launch to the executor; NumPy arguments are moved there and back. ``passed``: payloads by name."""
     if 0 in grid:
         return
-    executor, args = compiled.executor, list(payloads)
+    executor, args = compiled.executor, list(passed.values())
     if compiled.device != executor.key():  # in a forked process
         compiled.loaded, compiled.device = executor.build(compiled.low), executor.key()
-    hosts = {n: p for n, p in zip(names, payloads, strict=True) if isinstance(p, np.ndarray)}
+    hosts = {n: p for n, p in passed.items() if isinstance(p, np.ndarray)}
     places = host_spans(hosts)
     writes = {places[n][0] for n in hosts if n in compiled.stored}
     for name, p in hosts.items():
@@ -203,7 +199,7 @@ def run(
             raise LaunchError(f"argument {name} is read-only, but the kernel stores to it")
     bytes_ = {span: memory(*span) for span, _ in places.values()}
     lent = {span: executor.borrow(view) for span, view in bytes_.items()}
-    for k, (name, p) in enumerate(zip(names, payloads, strict=True)):
+    for k, (name, p) in enumerate(passed.items()):
         if name in places:
             span, at = places[name]
             args[k] = executor.pointer(name, lent[span], from_numpy(p.dtype), at)

@@ -37,9 +37,7 @@ class Route:
         for value in [*constants, *(_outside(f, path) for f, path in outside)]:
             parts += [f"{value}.__class__", value]
         self.key = "".join(f"{part}, " for part in parts) + "num_warps, num_threads, _tt_environ.get(_tt_backend)"
-        text = (
-            f"def key({', '.join(kernel.names)}{', ' * bool(kernel.names)}num_warps, num_threads): return ({self.key})"
-        )
+        text = f"def key({', '.join([*kernel.names, 'num_warps', 'num_threads'])}): return ({self.key})"
         self.scope = _scope(f for f, _ in outside)
         self.key_of = _define(text, dict(self.scope))["key"]
 
@@ -152,9 +150,8 @@ def _scope(readers: Iterable[Any]) -> dict[str, Any]:
     for reader in readers:
         function = reader.source.function
         scope[f"_tt_module{id(reader)}"] = function.__globals__
-        scope[f"_tt_cells{id(reader)}"] = dict(
-            zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        )
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        scope[f"_tt_cells{id(reader)}"] = dict(cells)
     return scope
 
 

@@ -31,14 +31,10 @@ class Explanation:
 
 def explain(compiled: Any) -> Explanation:
     """Prints all that a compiled kernel is made of, and returns it part by part."""
-    found = Explanation(
-        repr(compiled).strip("<>"),
-        "\n".join(compiled.python.lines),
-        str(compiled.ir),
-        layouts(compiled.low),
-        compiled.source,
-        _ptx(compiled),
-    )
+    python, executor = "\n".join(compiled.python.lines), getattr(compiled, "executor", None)
+    ptx = compiled.ptx if executor is None or executor.name == "cuda" else ""
+    parts = python, str(compiled.ir), layouts(compiled.low), compiled.source, ptx
+    found = Explanation(repr(compiled).strip("<>"), *parts)
     print(found)
     return found
 
@@ -57,8 +53,3 @@ def layouts(low: Any) -> str:
             widths.append(f"{op.name} in line {op.loc.line}: {width} elements at once")
     lines = [f"{layout}: {', '.join(dict.fromkeys(names))}" for layout, names in tiles.items()]
     return "\n".join(lines + widths) or "no tile is kept in registers"
-
-
-def _ptx(compiled: Any) -> str:
-    executor = getattr(compiled, "executor", None)
-    return compiled.ptx if executor is None or executor.name == "cuda" else ""

@@ -139,7 +139,7 @@ class JITFunction:
             config = grid if isinstance(grid, LaunchConfig) else None
             threads = config.threads_for(compiled) if config else None
             where = as_grid(config.grid if config else grid, bound, compiled.executor.limits)
-            run(compiled, where, list(described), [p for _, p in described.values()], chosen["stream"], threads)
+            run(compiled, where, {n: p for n, (_, p) in described.items()}, chosen["stream"], threads)
             if all(a.divisible or n in self.unspecialized for n, (a, _) in described.items() if a.kind == "pointer"):
                 self._learn(bound, tuple(chosen.values()), compiled)
         except TinytonError as error:

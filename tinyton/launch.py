@@ -6,7 +6,6 @@ threads it runs on (the compiler's choice, written into the binary).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 from operator import index
@@ -15,8 +14,6 @@ from typing import Any
 import numpy as np
 
 from .errors import LaunchError
-
-Grid = int | tuple[int, ...] | list[int] | Callable[[dict[str, object]], Any]
 
 
 def as_grid(grid: Any, meta: dict[str, object], limits: dict[str, int]) -> tuple[int, int, int]:

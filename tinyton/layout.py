@@ -116,9 +116,8 @@ class Layout:
         """The layout of a tile that is looked at through ``frame``, such that each thread of a reader in this layout
         holds what it needs of it."""
         reg = [b for b in (through(frame, b) for b in self.reg) if any(b)] + [b for b, _ in pinned(frame)]
-        return Layout(
-            tuple(1 << len(bits) for bits in frame), tuple(reg), tuple(through(frame, b) for b in self.thread)
-        )
+        shape, thread = tuple(1 << len(bits) for bits in frame), tuple(through(frame, b) for b in self.thread)
+        return Layout(shape, tuple(reg), thread)
 
     def restrict(self, frame: Frame, shape: tuple[int, ...]) -> Layout:
         """The layout in which a reader of ``shape`` finds a tile of this layout that it looks at through ``frame``.

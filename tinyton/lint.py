@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import islice
 from math import prod
 from typing import Any
 
@@ -57,29 +58,23 @@ def lint(
     found = Findings(lint_ir(ir))
     most = max((prod(v.type.shape) for op in ir.ops() for v in (*op.results, *op.operands)), default=1)
     if most < low.threads:
-        found.append(
-            Finding(
-                "few-elements",
-                f"the largest tile of a program has {most} element{'s' * (most > 1)}, for {low.threads} threads: most "
-                f"have nothing to do. Let a program cover more, or launch it with a smaller num_warps",
-                top,
-            )
+        text = (
+            f"the largest tile of a program has {most} element{'s' * (most > 1)}, for {low.threads} threads: most "
+            f"have nothing to do. Let a program cover more, or launch it with a smaller num_warps"
         )
+        found.append(Finding("few-elements", text, top))
     programs, sms = prod(cells), backends.current().sm_count if sm_count is None else sm_count
     if 0 < programs < sms:
-        found.append(
-            Finding(
-                "small-grid",
-                f"the grid has {programs} program{'s' * (programs > 1)}, for {sms} multiprocessors: the others have "
-                f"nothing to do. Split the work into more and smaller programs",
-                top,
-            )
+        text = (
+            f"the grid has {programs} program{'s' * (programs > 1)}, for {sms} multiprocessors: the others have "
+            f"nothing to do. Split the work into more and smaller programs"
         )
+        found.append(Finding("small-grid", text, top))
     buffers = [x for x in copies if isinstance(x, interpreter.Buffer)]
     checks = Checks(buffers, low.stored, strict=True)
     try:
-        some = (program for _, program in zip(range(PROGRAMS), interpreter.programs(cells), strict=False))
-        interpreter.run(low.ir, copies, cells, only=some, checks=checks)
+        some = islice(interpreter.programs(cells), PROGRAMS)
+        interpreter.run(low.ir, copies, cells, some, checks=checks)
     except tuple(CHECKS) as error:
         found.append(Finding(CHECKS[type(error)], error.message, error.loc))
     return Findings(f for f in found if f.rule not in ignore and not f.off)

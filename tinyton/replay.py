@@ -78,7 +78,7 @@ def replay(
         def watch(verb: str, op: Op, buffer: Any, places: Any, on: np.ndarray, program=program) -> None:
             see(_access(low, verb, op, program, buffer, places, on))
 
-        interpreter.run(low.ir, copies, cells, watch, only=(program,))
+        interpreter.run(low.ir, copies, cells, [program], watch)
     return low, cells
 
 
@@ -160,17 +160,8 @@ def _access(low: Lowered, verb: str, op: Op, program: Any, buffer: Any, places: 
     shape = (layout.threads, layout.registers // width, width)
     touched = (on.reshape(-1)[index] & inside & mine[:, None]).reshape(shape)
     where = np.zeros(shape, np.int64) if places is None else np.asarray(places).reshape(-1)[index].reshape(shape)
-    return Access(
-        verb,
-        op,
-        program,
-        buffer.name if buffer else "",
-        op.operands[0].type.dtype,
-        where,
-        touched,
-        prod(layout.shape),
-        int(on.sum()),
-    )
+    array, dtype = buffer.name if buffer else "", op.operands[0].type.dtype
+    return Access(verb, op, program, array, dtype, where, touched, prod(layout.shape), int(on.sum()))
 
 
 def op_layout(low: Lowered, op: Op) -> Layout:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .dtypes import DType, bool_, float64, int32, int64
+from .dtypes import ALL, DType, bool_, float64, from_numpy, int32, int64
 from .ir import Type
 
 ALIGNMENT = 16  # bytes that a vector access takes, and what pointers are checked for
@@ -80,16 +80,10 @@ class Specialization:
 def parse(signature: Mapping[str, object]) -> dict[str, Arg]:
     """A signature in words, for compiling without arguments: ``{"x": "*float32:16", "n": "int32"}``. ``:16`` says
     that a pointer is aligned to 16 bytes, or an integer divisible by 16."""
-    from .dtypes import from_numpy
-
-    out = {}
+    out, short = {}, {d.short: d for d in ALL}
     for name, text in signature.items():
         word, _, divisible = str(text).partition(":")
-        dtype = from_numpy(
-            {"f32": "float32", "f16": "float16", "f64": "float64", "i32": "int32", "i64": "int64"}.get(
-                word.lstrip("*"), word.lstrip("*")
-            )
-        )
+        dtype = from_numpy(short.get(word.lstrip("*"), word.lstrip("*")))
         if word.startswith("*"):
             out[name] = Arg("pointer", dtype, divisible == "16")
         else:

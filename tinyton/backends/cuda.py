@@ -198,15 +198,8 @@ class Executor:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                ptx = compiler.compile(
-                    low.located,
-                    nvcc=nvcc.find("nvcc") or "nvcc",
-                    options=options,
-                    arch=self.arch,
-                    no_extern_c=True,
-                    cache_dir=False,
-                    target="ptx",
-                )
+                how = {"arch": self.arch, "target": "ptx", "no_extern_c": True, "cache_dir": False}
+                ptx = compiler.compile(low.located, nvcc=nvcc.find("nvcc") or "nvcc", options=options, **how)
         except driver.CompileError as error:
             raise BackendError(f"nvcc refused kernel {low.name}:\n{error.stderr or error}") from None
         except OSError:

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from ..codegen.dialect import OPENCL
-from ..dtypes import DType, pack, round_to, unpack
+from ..dtypes import DType, int64, pack, round_to, unpack
 from ..errors import BackendError, OutOfBoundsError, TinytonError
 from ..ir import Block, Kernel, Op, Value
 from ..ops import OPS
-from .checks import Checks
+from .checks import Checks, Program
 
 REGION = 1 << 44  # every buffer has a region of this many elements of the address space, and starts in its middle
 
@@ -151,24 +151,16 @@ class Run:
 
 
 def run(
-    kernel: Kernel,
-    args: list,
-    grid: tuple[int, int, int],
-    watch: Any = None,
-    only: Iterable[tuple[int, int, int]] | None = None,
-    checks: Checks | None = None,
+    kernel: Kernel, args: list, grid: Program, order: Iterable[Program], watch: Any = None, checks: Any = None
 ) -> None:
-    """Runs every program of a grid, or ``only`` some. ``args`` has a Buffer or a number for each parameter;
+    """Runs programs of a grid in this ``order``. ``args`` has a Buffer or a number for each parameter;
     ``watch(verb, op, buffer, places, on)`` sees every access, without buffer and places if every lane is off."""
     buffers: list[Buffer] = [a for a in args if isinstance(a, Buffer)]
     start: dict[Value, Any] = {}
     for v, a in zip(kernel.params, args, strict=True):
-        if isinstance(a, Buffer):
-            start[v] = np.asarray(address(buffers.index(a)), np.int64)
-        else:
-            start[v] = np.asarray(a, v.type.dtype.register.numpy)
+        number, dtype = (address(buffers.index(a)), int64) if isinstance(a, Buffer) else (a, v.type.dtype)
+        start[v] = np.asarray(number, dtype.register.numpy)
     with np.errstate(all="ignore"):
-        order = programs(grid) if only is None else only
         for program in checks.each(order) if checks else order:
             state = Run(kernel, buffers, grid, program)
             state.watch, state.checks = watch, checks
@@ -181,12 +173,12 @@ def address(k: int) -> int:
     return (k + 1) * REGION + REGION // 2
 
 
-def programs(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
+def programs(grid: Program) -> Iterator[Program]:
     for z, y, x in product(*(range(n) for n in reversed(grid))):
         yield x, y, z
 
 
-def shuffled(grid: tuple[int, int, int], seed: int) -> list[tuple[int, int, int]]:
+def shuffled(grid: Program, seed: int) -> list[Program]:
     """The programs of a grid in the random order of ``seed``."""
     order = list(programs(grid))
     return [order[k] for k in np.random.default_rng(seed).permutation(len(order))]
@@ -228,7 +220,7 @@ class Executor:
         if os.environ.get("TINYTON_CHECKS") != "0":
             checks = Checks(buffers, compiled.low.stored, alone=prod(grid) == 1)
         try:
-            run(compiled.ir, args, grid, only=None if seed is None else shuffled(grid, seed), checks=checks)
+            run(compiled.ir, args, grid, programs(grid) if seed is None else shuffled(grid, seed), checks=checks)
         except TinytonError as error:
             if seed is not None:
                 error.message += f"\n(programs ran in the order TINYTON_GRID_ORDER=shuffle:{seed})"

@@ -166,10 +166,3 @@ COMMON = {
     "bfloat_value": "\n{fn} float bfloat_value(unsigned short h) {{ return float_of((unsigned int)h << 16); }}",
     "round_bfloat16": "\n{fn} float round_bfloat16(float x) {{ return bfloat_value(bfloat_bits(x)); }}",
 }
-NEEDS = {
-    "round_float16": ("half_value", "half_bits"),
-    "double_to_half": ("half_value",),
-    "bfloat_bits": ("bits_of",),
-    "bfloat_value": ("float_of",),
-    "round_bfloat16": ("bfloat_value", "bfloat_bits"),
-}

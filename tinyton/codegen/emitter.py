@@ -20,7 +20,7 @@ from ..layout import Frame, Layout, blocked
 from ..ops import OPS
 from ..passes.plan import Plan, padded, seen
 from .dialect import Dialect
-from .scope import Scope, mask_of, thread_bits, times
+from .scope import LONG, Scope, mask_of, thread_bits, times
 from .writer import Writer, parenthesised
 
 Joined = Callable[["Emitter", Op, Scope], None]
@@ -51,11 +51,9 @@ class Emitter(Writer):
 
     def fits(self, v: Value) -> bool:
         """True if integer arithmetic that gives ``v`` cannot wrap around."""
-        low, high = v.type.dtype.range
-        info = self.plan.facts.get(v)
-        return (
-            v.type.dtype.bits >= 64 and v.type.dtype.kind == "i" or bool(info and low <= info.low and info.high <= high)
-        )
+        t, info = v.type.dtype, self.plan.facts.get(v)
+        low, high = t.range
+        return t.bits >= 64 and t.kind == "i" or bool(info and low <= info.low and info.high <= high)
 
     def local_name(self, v: Value, frame: Frame, offset: int) -> str:
         """The variable for a value seen through ``frame``, ``offset`` registers further on: the same in every loop."""
@@ -284,7 +282,7 @@ class Emitter(Writer):
         args = [self.scalar(x) for x in op.operands]
         text = self.expression(op, [parenthesised(a) for a in args])
         simple = re.fullmatch(r"[\w.]+|\(-[\w.]+\)", text)
-        if simple or (not v.name and self.count.get(v, 0) < 2):
+        if simple or (not v.name and self.count.get(v, 0) < 2 and len(text) < LONG):
             self.text[v] = text
             return
         self.comment([op])

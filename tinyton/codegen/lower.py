@@ -103,29 +103,14 @@ def stored_params(kernel: Kernel) -> frozenset[str]:
 
 
 def lower(
-    kernel: Kernel,
-    spec: Specialization,
-    threads: int,
-    dialect: Dialect,
-    attribute: Callable[[int], str],
-    vector_bytes: int = 16,
+    kernel: Kernel, spec: Specialization, threads: int, dialect: Dialect, attribute: Callable[[int], str]
 ) -> Lowered:
     """IR to C for ``threads`` threads a program."""
     used = divisors_that_matter(kernel, spec, threads)
     facts: dict[Value, Info] = analyse(kernel, spec.divisors(used))
-    plan = make_plan(kernel, facts, threads, vector_bytes)
+    plan = make_plan(kernel, facts, threads)
     verify(plan.kernel, known)
     emitter = Emitter(plan, dialect)
     lines = emitter.kernel_text(attribute(threads))
-    return Lowered(
-        kernel.name,
-        emitter.symbol,
-        plan.kernel,
-        plan,
-        lines,
-        threads,
-        emitter.shared_bytes,
-        emitter.private_bytes,
-        stored_params(kernel),
-        used,
-    )
+    sizes = emitter.shared_bytes, emitter.private_bytes
+    return Lowered(kernel.name, emitter.symbol, plan.kernel, plan, lines, threads, *sizes, stored_params(kernel), used)

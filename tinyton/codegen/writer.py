@@ -8,7 +8,7 @@ from ..dtypes import DType, bool_, int8, int16, int32, int64, uint8, uint16, uin
 from ..errors import Loc
 from ..ir import Block, Kernel, Op, Value, uses
 from ..ops import OPS
-from .dialect import COMMON, CUDA, NEEDS, OPENCL, Dialect
+from .dialect import COMMON, CUDA, OPENCL, Dialect
 
 UNSIGNED = {int8: uint8, int16: uint16, int32: uint32, int64: uint64}
 RESERVED = set(
@@ -104,10 +104,11 @@ class Writer:
     def use(self, name: str) -> str:
         """A helper of the dialect, with the helpers that it needs before it."""
         if name not in self.helpers:
-            for other in NEEDS.get(name, ()):
-                self.use(other)
-            text = self.dialect.helpers.get(name) or COMMON[name]
-            self.helpers[name] = text.format(fn=self.dialect.function).strip()
+            known = self.dialect.helpers | COMMON
+            for other in re.findall(r"\w+(?=\()", known[name]):
+                if other in known and other != name:
+                    self.use(other)
+            self.helpers[name] = known[name].format(fn=self.dialect.function).strip()
         return name
 
     def helper(self, name: str, template: str, dtype: DType, **more: object) -> str:
@@ -124,11 +125,9 @@ class Writer:
 
     def load_text(self, place: str, dtype: DType) -> str:
         """C that reads one element and makes it a register value."""
-        if dtype is bool_:
-            return f"{place} != 0"
         if dtype.is_half:
             return f"{self.use('half_value' if dtype.name == 'float16' else 'bfloat_value')}({place})"
-        return place
+        return f"{place} != 0" if dtype is bool_ else place
 
     def bits_text(self, value: str, dtype: DType) -> str:
         if dtype.is_half:
@@ -247,6 +246,5 @@ class Writer:
 
 def parenthesised(text: str) -> str:
     """Text that binds tighter than any operator."""
-    return (
-        text if re.fullmatch(r"[\w.]+(\[[^\]]*\])?|\w+\([^()]*\)|\([^()]*\)|\([a-z ]+\*?\)\w+", text) else f"({text})"
-    )
+    whole = re.fullmatch(r"[\w.]+(\[[^\]]*\])?|\w+\([^()]*\)|\([^()]*\)|\([a-z ]+\*?\)\w+", text)
+    return text if whole else f"({text})"
