@@ -290,3 +290,27 @@ def test_a_kernel_may_take_nothing(executor, capfd):
     k[1]()
     tt.synchronize()
     assert "28" in capfd.readouterr().out
+
+
+def test_a_long_expression_is_cut_up(executor):
+    k = kernel(f"""
+        @tt.jit
+        def k(x, out, n):
+            i = tt.arange(0, 8)
+            v = tt.load(x + i)
+            tt.store(out + i, {" + ".join(["v"] * 140)} + {" + ".join(["n"] * 140)} + {"-" * 256}v)
+    """)
+    x, out = np.arange(8, dtype=i32), np.zeros(8, i32)
+    k[1](x, out, 3)
+    same_bits(out, 141 * x + 420)
+
+
+def test_an_expression_that_nests_too_deeply_is_refused(interpreter):
+    k = kernel(f"""
+        @tt.jit
+        def k(x):
+            y = 1
+            tt.store(x, {" + ".join(["y"] * 2000)})
+    """)
+    with pytest.raises(tt.TinytonError, match="line 4:(.|\n)*this nests too deeply; give parts of it names"):
+        k[1](np.zeros(1, i32))

@@ -14,6 +14,8 @@ from .writer import parenthesised
 if TYPE_CHECKING:
     from .emitter import Emitter
 
+LONG = 500  # a longer expression gets a variable, as compilers take 256 brackets in each other
+
 
 class Scope:
     """Inside one loop nest over the registers of ``layout``. ``shifted(k)`` is the place k registers further on;
@@ -108,7 +110,7 @@ class Scope:
             self.memo[v, self.identity()] = self._local(v, self.identity(), text, self.after)
 
     def _local(self, v: Value, frame: Frame, text: str, lines: list[tuple[str, Loc | None]]) -> str:
-        if not v.name and self.e.count.get(v, 0) < 2:
+        if not v.name and self.e.count.get(v, 0) < 2 and len(text) < LONG:
             return text
         far = self.corner or self.last
         name = self.e.fresh("last_" + self.e.name(v)) if far else self.e.local_name(v, frame, self.offset)

@@ -122,6 +122,10 @@ class Tracer:
             self.builder.loc = self.loc(node)
         try:
             yield
+        except RecursionError:
+            if not isinstance(node, ast.stmt):
+                raise
+            raise KernelSyntaxError("this nests too deeply; give parts of it names", self.loc(node)) from None
         except TinytonError as error:
             if error.loc is None:
                 error.loc = self.loc(node) if hasattr(node, "lineno") else None
