@@ -4,9 +4,9 @@ scalars."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from .. import dtypes
@@ -21,6 +21,7 @@ from .statements import assign_to, check_target
 from .tracer import Missing, Tracer, visits
 
 Leaf = tuple[str, int]  # a name, and which leaf of its value
+BOUNDS = ("start", "stop", "step")
 HINTS = ("num_stages", "loop_unroll_factor", "disallow_acc_multi_buffer", "flatten", "warp_specialize", "disable_licm")
 
 
@@ -56,8 +57,7 @@ def like(t: Tracer, x: object, want: Type) -> Value:
     if x is UNSET:
         scalar = t.builder.add("const", (), want.with_shape(()), value=0)
         return broadcast(t.builder, scalar, want.shape)
-    v = value_of(t.builder, x, want.dtype)
-    v = cast_value(t.builder, v, want.dtype)
+    v = cast_value(t.builder, value_of(t.builder, x, want.dtype), want.dtype)
     return broadcast(t.builder, v, want.shape)
 
 
@@ -107,14 +107,9 @@ class Path:
 def merge(t: Tracer, label: str, values: list, paths: list[Path], lines: list[int]) -> tuple[Value, ...] | Missing:
     """The values that one leaf has at the end of two paths, brought to one type by casts appended to the paths."""
     typed = [v for v in values if not is_open(t, v)]
-    at = f"(lines {lines[0]} and {lines[1]})"
     if any(not isinstance(v, Value) for v in typed):
-        shown = " or ".join(describe(v) for v in values)
-        return Missing(f"{label} depends on the path taken: {shown} {at}; it must be a tile or a number")
-    if typed:
-        want = typed[0].type
-    else:
-        want = Type(dtypes.promote(*(type_of(v).dtype for v in values if v is not UNSET)))
+        return Missing(f"{depends(label, values, lines)}; it must be a tile or a number")
+    want = typed[0].type if typed else Type(dtypes.promote(*(type_of(v).dtype for v in values)))
     if any(v.type != want for v in typed):
         x, y = (v.type for v in values)
         return Missing(
@@ -126,6 +121,10 @@ def merge(t: Tracer, label: str, values: list, paths: list[Path], lines: list[in
         with t.into(path.ops):
             out.append(like(t, value, want) if is_open(t, value) else value)
     return tuple(out)
+
+
+def depends(label: str, values: list, lines: list[int]) -> str:
+    return f"{label} depends on the path taken: {' or '.join(map(describe, values))} (lines {lines[0]} and {lines[1]})"
 
 
 def meet(t: Tracer, name: str, paths: list[Path], results: list[Value], node: ast.AST) -> object:
@@ -141,8 +140,7 @@ def meet(t: Tracer, name: str, paths: list[Path], results: list[Value], node: as
         )
     shown, aligned = t.shown(name), align(values)
     if aligned is None:
-        x, y = (describe(v) for v in values)
-        return Missing(f"{shown} depends on the path taken: {x} or {y} (lines {lines[0]} and {lines[1]})")
+        return Missing(depends(shown, values, lines))
     (xs, ys), rebuild = aligned
     leaves, found = [], []
     for k, (x, y) in enumerate(zip(xs, ys, strict=True)):
@@ -211,25 +209,26 @@ def conditional(t: Tracer, node: ast.IfExp) -> object:
 
 @visits(ast.BoolOp)
 def bool_op(t: Tracer, node: ast.BoolOp) -> object:
-    is_and = isinstance(node.op, ast.And)
-    first = t.visit(node.values[0])
-    rest = node.values[1:]
+    return either(t, node, node.values)
+
+
+def either(t: Tracer, node: ast.BoolOp, values: list[ast.expr]) -> object:
+    """``and`` or ``or`` of these operands of ``node``."""
+    is_and, rest = isinstance(node.op, ast.And), values[1:]
+    first = t.visit(values[0])
     if not isinstance(first, Value):
-        stop = bool(first) != is_and or not rest
-        return first if stop else bool_op(t, ast.copy_location(ast.BoolOp(node.op, rest), node))
+        return first if bool(first) != is_and or not rest else either(t, node, rest)
     if first.type.shape:
-        with t.at(node.values[0]):
+        with t.at(values[0]):
             raise KernelTypeError(
-                f"and/or are for scalars; of masks, write ({ast.unparse(node.values[0])}) {'&' if is_and else '|'} ..."
+                f"and/or are for scalars; of masks, write ({ast.unparse(values[0])}) {'&' if is_and else '|'} ..."
             )
-    if not rest:
-        return condition(t, node.values[0]) if first.type.dtype is not bool_ else first
     test = first if first.type.dtype is bool_ else OPS["ne"].rule(t.builder, first, 0)
+    if not rest:
+        return test
 
     def others() -> object:
-        left = (
-            bool_op(t, ast.copy_location(ast.BoolOp(node.op, rest), node)) if len(rest) > 1 else condition(t, rest[0])
-        )
+        left = either(t, node, rest) if len(rest) > 1 else condition(t, rest[0])
         return left if isinstance(left, Value) else bool(left)
 
     return choose(t, test, (others, lambda: False) if is_and else (lambda: True, others), node)
@@ -255,24 +254,20 @@ def for_loop(t: Tracer, node: ast.For) -> None:
         with t.at(node.target):
             raise KernelSyntaxError("a loop counts with one name: for k in range(n)")
     with t.at(call):
-        low, high, step = bounds_of(t, call, kind)  # type: ignore[arg-type]
-        if not isinstance(step, Value) and constant_int(step, "step") == 0:
+        bounds = bounds_of(t, call, kind)  # type: ignore[arg-type]
+        if not isinstance(bounds[2], Value) and constant_int(bounds[2], "step") == 0:
             raise KernelValueError("the step of a range cannot be 0")
         if word == "static_range":
-            numbers = [constant_int(x, word) for x, word in ((low, "start"), (high, "stop"), (step, "step"))]
-    if word == "static_range":
-        unroll(t, node, range(*numbers))
-    else:
-        counted(t, node, low, high, step)
-    return None
+            bounds = tuple(map(constant_int, bounds, BOUNDS))
+    return unroll(t, node, range(*bounds)) if word == "static_range" else counted(t, node, bounds)  # type: ignore[arg-type]
 
 
-def bounds_of(t: Tracer, call: ast.Call, kind: object) -> tuple[object, object, object]:
+def bounds_of(t: Tracer, call: ast.Call, kind: object) -> tuple[object, ...]:
     """Start, stop and step of a range. The hints of ``tt.range`` are looked at, and have no effect."""
     given = {k.arg: t.visit(k.value) for k in call.keywords}
     bounds = [t.visit(a) for a in call.args]
-    for word in () if kind is range else ("start", "stop", "step"):
-        if word in given and len(bounds) == ("start", "stop", "step").index(word):
+    for k, word in enumerate(BOUNDS if kind is not range else ()):
+        if word in given and len(bounds) == k:
             bounds.append(given.pop(word))
     hints = HINTS if kind is not range and kind.__name__ == "range" else ()  # type: ignore[attr-defined]
     if set(given) - set(hints) or not 1 <= len(bounds) <= 3:
@@ -282,8 +277,7 @@ def bounds_of(t: Tracer, call: ast.Call, kind: object) -> tuple[object, object, 
     for word, x in given.items():
         if x is not None:
             constant_int(int(x) if isinstance(x, bool) else x, str(word))
-    low, high, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
-    return low, high, step
+    return (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
 
 
 def unroll(t: Tracer, node: ast.For, values: Iterable[object]) -> None:
@@ -306,19 +300,17 @@ def unroll(t: Tracer, node: ast.For, values: Iterable[object]) -> None:
         t.env.pop(flag, None)
 
 
-def counted(t: Tracer, node: ast.For, low: object, high: object, step: object) -> None:
+def counted(t: Tracer, node: ast.For, bounds: tuple[object, ...]) -> None:
     """A loop over a range at run time."""
     with t.at(node.iter):
-        bounds = [value_of(t.builder, x, None) for x in (low, high, step)]
-        for v in bounds:
+        values = [value_of(t.builder, x, None) for x in bounds]
+        for v in values:
             if v.type.shape or v.type.pointer or not v.type.dtype.is_int or v.type.dtype is bool_:
                 raise KernelTypeError(f"a range takes integer scalars, not {v.type}")
-        dtype = int32
-        for v in bounds:
-            dtype = dtypes.promote(dtype, v.type.dtype)
-        bounds = [cast_value(t.builder, v, dtype) for v in bounds]
+        dtype = reduce(dtypes.promote, (v.type.dtype for v in values), int32)
+        values = [cast_value(t.builder, v, dtype) for v in values]
     index = Value(Type(dtype), node.target.id)  # type: ignore[attr-defined]
-    Loop(t, node, index, True).trace("for", bounds, None)
+    Loop(t, node, index, True).trace("for", values, None)
 
 
 @visits(ast.While)
@@ -344,11 +336,12 @@ class Loop:
                 self.start[n] = self.before[n]
         self.shape = {n: flatten(x) for n, x in self.start.items()}
         self.types: dict[Leaf, Type] = {  # of the leaves that are carried
-            (n, k): x.type
-            for n, (leaves, _) in self.shape.items()
-            for k, x in enumerate(leaves)
-            if isinstance(x, Value) and not is_open(t, x)
+            leaf: x.type for leaf, x in self.leaves() if isinstance(x, Value) and not is_open(t, x)
         }
+
+    def leaves(self) -> Iterator[tuple[Leaf, Any]]:
+        """What the loop starts with."""
+        return (((n, k), x) for n, (leaves, _) in self.shape.items() for k, x in enumerate(leaves))
 
     def changes(self, name: str, was: object, end: object) -> None:
         found = end.message if isinstance(end, Missing) else describe(end)
@@ -384,12 +377,8 @@ class Loop:
 
     def guess(self) -> bool:
         """Gives the numbers that the loop starts with their own types; False if there are none."""
-        numbers = {
-            (n, k): type_of(x)
-            for n, (leaves, _) in self.shape.items()
-            for k, x in enumerate(leaves)
-            if n != "?go" and isinstance(x, (bool, int, float)) and (n, k) not in self.types
-        }
+        numbers = {leaf: type_of(x) for leaf, x in self.leaves() if isinstance(x, (bool, int, float))}
+        numbers = {leaf: x for leaf, x in numbers.items() if leaf[0] != "?go" and leaf not in self.types}
         self.types |= numbers
         return bool(numbers)
 
@@ -434,14 +423,15 @@ class Loop:
             ends = self.learn()
             if self.types == thought:
                 break
-        order = [(n, k) for n in self.start for k in range(len(ends[n])) if (n, k) in params]
+        order = {leaf: start for leaf, start in self.leaves() if leaf in params}
+        stops = next(iter(order), None) == ("?go", 0)  # whether there is another round is known at run time
         inside, at_end = t.env, t.bound_at
         t.env, t.bound_at = dict(self.before), dict(self.lines)
-        if word == "while" and order[:1] != [("?go", 0)]:
+        if word == "while" and not stops:
             raise KernelSyntaxError("this loop never ends: its condition stays true, and nothing breaks out of it")
         starts, yields = [], []
-        for name, k in order:
-            want, start, end = params[name, k].type, self.shape[name][0][k], ends[name][k]
+        for (name, k), start in order.items():
+            want, end = params[name, k].type, ends[name][k]
             starts.append(like(t, start, want) if is_open(t, start) else start)
             with t.into(ops):
                 end = like(t, end, want) if is_open(t, end) else end
@@ -452,7 +442,7 @@ class Loop:
         results = {leaf: Value(params[leaf].type, t.ir_name(leaf[0])) for leaf in order}
         first = (self.index,) if self.index else ()
         block = Block((*first, *(params[leaf] for leaf in order)), tuple(ops), tuple(yields))
-        attrs = {"stops": True} if word == "for" and order[:1] == [("?go", 0)] else {}
+        attrs = {"stops": True} if word == "for" and stops else {}
         t.builder.ops.append(Op(word, (*operands, *starts), tuple(results.values()), attrs, (block,), t.loc(self.node)))
         for n in self.start:
             if n != "?go":

@@ -6,6 +6,7 @@ import ast
 import inspect
 import operator
 from collections.abc import Callable
+from functools import partial, reduce
 from types import ModuleType
 from typing import NamedTuple
 
@@ -76,11 +77,8 @@ def attribute(t: Tracer, node: ast.Attribute) -> object:
     owner = t.visit(node.value)
     if isinstance(owner, Struct) and node.attr in owner.METHODS:
         return Method(OPS[owner.METHODS[node.attr]].rule, owner)
-    if (
-        isinstance(owner, (bool, int, float))
-        and not hasattr(owner, node.attr)
-        and node.attr in ("to", "dtype", *PUBLIC)
-    ):
+    is_number = isinstance(owner, (bool, int, float)) and not hasattr(owner, node.attr)
+    if is_number and node.attr in ("to", "dtype", *PUBLIC):
         owner = value_of(t.builder, owner)
     if isinstance(owner, Value):
         if node.attr in ("dtype", "type"):
@@ -155,9 +153,8 @@ def compare(t: Tracer, node: ast.Compare) -> object:
 
 def _compare(t: Tracer, kind: ast.cmpop, x: object, y: object) -> object:
     word, function = COMPARE[type(kind)]
-    if isinstance(kind, (ast.Is, ast.IsNot)) and (x is None or y is None):
-        return python(function, x, y)
-    if not any(isinstance(v, Value) for v in flatten((x, y))[0]):
+    is_none = isinstance(kind, (ast.Is, ast.IsNot)) and (x is None or y is None)
+    if is_none or not any(isinstance(v, Value) for v in flatten((x, y))[0]):
         return python(function, x, y)
     if word is None:
         t.refuse(kind, f"{type(kind).__name__} on a run-time value")
@@ -168,12 +165,7 @@ def _compare(t: Tracer, kind: ast.cmpop, x: object, y: object) -> object:
 def unary(t: Tracer, node: ast.UnaryOp) -> object:
     x = t.visit(node.operand)
     if not isinstance(x, Value):
-        function = {
-            ast.USub: operator.neg,
-            ast.UAdd: operator.pos,
-            ast.Invert: operator.invert,
-            ast.Not: operator.not_,
-        }
+        function = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_}
         return python(function[type(node.op)], x)
     if isinstance(node.op, ast.UAdd):
         return number(t.builder, x)
@@ -186,15 +178,14 @@ def unary(t: Tracer, node: ast.UnaryOp) -> object:
 
 @visits(ast.JoinedStr)
 def joined(t: Tracer, node: ast.JoinedStr) -> str:
-    parts = [x.value if isinstance(x, ast.Constant) else x for x in node.values]
     out = []
-    for part in parts:
-        if isinstance(part, str):
-            out.append(part)
-            continue
-        value = t.visit(part.value)  # type: ignore[attr-defined]
-        if isinstance(value, Value) or part.format_spec is not None:  # type: ignore[attr-defined]
-            raise KernelSyntaxError("an f-string in a kernel holds compile-time values, without a format")
+    for part in node.values:
+        value = t.visit(part.value) if isinstance(part, ast.FormattedValue) else part.value  # type: ignore[attr-defined]
+        if isinstance(value, Value) or getattr(part, "format_spec", None):
+            raise KernelSyntaxError(
+                "an f-string in a kernel holds compile-time values, without a format; "
+                'tt.device_print("x", x) shows the others when the kernel runs'
+            )
         out.append(str(value))
     return "".join(out)
 
@@ -223,29 +214,28 @@ def call(t: Tracer, node: ast.Call) -> object:
     if isinstance(function, DType):
         raise KernelTypeError(f"a type is not called; write x.to(tt.{function})")
     if function in (min, max) and values and len(args) > 1 and not kwargs:
-        out = args[0]
-        for x in args[1:]:
-            out = OPS["minimum" if function is min else "maximum"].rule(t.builder, out, x)
-        return out
+        return reduce(partial(OPS["minimum" if function is min else "maximum"].rule, t.builder), args)
     if function is abs and values:
         return apply(t, node, label, OPS["abs"].rule, args, kwargs)
     if not callable(function):
         raise KernelTypeError(f"{label} is not a function ({describe(function)})")
-    if function in (constexpr, *BUILTINS.values()) or getattr(function, "__module__", "") in (
-        "math",
-        __name__.split(".")[0] + ".layout",
-    ):
+    module = getattr(function, "__module__", "")
+    if function in (constexpr, *BUILTINS.values()) or module in ("math", __name__.split(".")[0] + ".layout"):
         if values:
-            raise KernelTypeError(
-                f"{label} takes compile-time values; given {values[0].type}"
-                + ("; write .to(...)" if function in (int, float, bool) else "")
-            )
+            instead = "; write .to(...)" if function in (int, float, bool) else known(function)
+            raise KernelTypeError(f"{label} takes compile-time values; given {values[0].type}{instead}")
         return python(lambda: function(*args, **kwargs))
     if inspect.isfunction(function):
         raise KernelTypeError(f"{label} is a plain Python function; put @tt.jit on it, so that a kernel can call it")
     raise KernelTypeError(
-        f"{label} is {describe(function)}; a kernel calls the functions of tt, and those under @tt.jit"
+        f"{label} is {describe(function)}; a kernel calls the functions of tt, and those under @tt.jit{known(function)}"
     )
+
+
+def known(function: object) -> str:
+    """What to write instead of a function of another module, if the language has one of that name."""
+    name = getattr(function, "__name__", "")
+    return f"; there is tt.{name}" if name in PUBLIC else ""
 
 
 def apply(t: Tracer, node: ast.Call, label: str, rule, args: list, kwargs: dict) -> object:
@@ -261,10 +251,8 @@ def apply(t: Tracer, node: ast.Call, label: str, rule, args: list, kwargs: dict)
         result = rule(t.builder, *args, **kwargs)
     except TinytonError as error:
         if error.loc is None and error.argument is not None:
-            position = names.index(error.argument) - label.startswith(".") if error.argument in names else -1
-            places = {k.arg: k.value for k in node.keywords} | (
-                {error.argument: node.args[position]} if 0 <= position < len(node.args) else {}
-            )
+            places = dict(zip(names[label.startswith(".") :], node.args, strict=False))
+            places |= {k.arg: k.value for k in node.keywords}
             if error.argument in places:
                 error.loc = t.loc(places[error.argument])
         raise

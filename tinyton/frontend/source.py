@@ -55,7 +55,9 @@ def _column(text: str, byte: int) -> int:
 def capture(function: Callable) -> Source:
     """Reads the source of ``function``; KernelSyntaxError says why one cannot be a kernel."""
     if not inspect.isfunction(function):
-        raise KernelSyntaxError(f"@tt.jit goes on a function defined with def, not on {_kind(function)}")
+        kind = "a bound method" if inspect.ismethod(function) else type(function).__name__
+        kind = "a class" if inspect.isclass(function) else kind
+        raise KernelSyntaxError(f"@tt.jit goes on a function defined with def, not on {kind}")
     name = function.__name__
     if name == "<lambda>":
         raise KernelSyntaxError("a lambda cannot be a kernel: define it with def, under @tt.jit")
@@ -94,12 +96,6 @@ def capture(function: Callable) -> Source:
     object.__setattr__(source, "constexprs", marked)
     object.__setattr__(source, "outside", tuple(sorted(_outside(source))))
     return source
-
-
-def _kind(x: object) -> str:
-    if inspect.ismethod(x):
-        return "a bound method"
-    return f"{'a class' if inspect.isclass(x) else type(x).__name__}"
 
 
 def _is_constexpr(annotation: object, source: Source) -> bool:

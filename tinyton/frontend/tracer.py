@@ -30,30 +30,19 @@ Handler = Callable[["Tracer", Any], object]
 HANDLERS: dict[type[ast.AST], Handler] = {}
 
 INSTEAD = {
-    "Return": "a kernel gives its results through tt.store",
+    "Return Yield YieldFrom": "a kernel gives its results through tt.store",
     "FunctionDef": "define it at module level, under @tt.jit",
-    "AsyncFunctionDef": "define it at module level",
-    "ClassDef": "define it at module level",
-    "TypeAlias": "define it at module level",
+    "AsyncFunctionDef ClassDef TypeAlias": "define it at module level",
     "With": "write its body alone",
     "Match": "write if / elif",
-    "Lambda": "write the expression where it is used",
-    "ListComp": "write a loop over tt.static_range",
-    "SetComp": "write a loop over tt.static_range",
-    "DictComp": "write a loop over tt.static_range",
-    "GeneratorExp": "write a loop over tt.static_range",
-    "Dict": "use a tuple of constants, or a name for each",
-    "Set": "use a tuple of constants, or a name for each",
+    "Lambda": "write the expression where it is used, or a function under @tt.jit",
+    "ListComp SetComp DictComp GeneratorExp": "write a loop over tt.static_range",
+    "Dict Set": "use a tuple of constants, or a name for each",
     "Starred": "name the elements one by one",
-    "Yield": "a kernel gives its results through tt.store",
-    "YieldFrom": "a kernel gives its results through tt.store",
-    "Try": "check before the launch",
-    "TryStar": "check before the launch",
-    "Assert": "write tt.static_assert(condition, message) for what is known at compile time",
-    "Raise": "write tt.static_assert(condition, message) for what is known at compile time",
+    "Try TryStar": "check before the launch",
+    "Assert Raise": "write tt.static_assert(condition, message) for what is known at compile time",
     "Delete": "just stop using the name",
-    "Import": "import at the top of the module",
-    "ImportFrom": "import at the top of the module",
+    "Import ImportFrom": "import at the top of the module",
     "Global": "a kernel reads globals without declaring them, and cannot change them",
     "Nonlocal": "a kernel reads outer names without declaring them, and cannot change them",
     "NamedExpr": "assign on a line of its own",
@@ -61,6 +50,7 @@ INSTEAD = {
     "MatMult": "write tt.dot(x, y)",
     "Slice": "a tile is indexed with : and None only, as in x[:, None]",
 }
+INSTEAD = {name: text for names, text in INSTEAD.items() for name in names.split()}
 
 
 def visits(*kinds: type[ast.AST]) -> Callable[[Handler], Handler]:
@@ -162,9 +152,8 @@ class Tracer:
     def bind(self, name: str, value: object, node: ast.AST) -> None:
         """Assigns a name; the value takes it as its name in the IR, unless it has one."""
         if isinstance(value, Value) and not value.name:
-            object.__setattr__(
-                value, "name", self.ir_name(name)
-            )  # in place: other names, or a tuple, may hold the value too
+            # in place: other names, or a tuple, may hold the value too
+            object.__setattr__(value, "name", self.ir_name(name))
         self.env[name] = value
         self.bound_at[name] = self.loc(node).line
 
