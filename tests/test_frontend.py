@@ -196,9 +196,9 @@ REFUSED = {
     "starred target": (["a, *b = T"], "*b", "one by one"),
     "target in a tuple": (["a, T[0] = T"], "T[0]", "plain names"),
     "tuples of values compared": (["x = (n, 1) == (n, 1)"], "(n, 1) == (n, 1)", "expected a tile or a number"),
-    "item target": (["x = tt.arange(0, 4)", "x[0] = 1"], "x[0]", "build it with tt.where"),
+    "item target": (["x = tt.arange(0, 4)", "x[0] = 1"], "x[0]", "made by tt.where"),
     "attribute target": (["out.x = 1"], "out.x", "plain names"),
-    "augmented item": (["x = tt.arange(0, 4)", "x[0] += 1"], "x[0]", "build it with tt.where"),
+    "augmented item": (["x = tt.arange(0, 4)", "x[0] += 1"], "x[0]", "made by tt.where"),
     "an annotation alone": (["x: int"], "x: int", "gives no value"),
     "a constexpr at run time": (["x: tt.constexpr = n + 1"], "n + 1", "must be known when the kernel is compiled"),
     "a hint at run time": (

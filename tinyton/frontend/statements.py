@@ -13,7 +13,7 @@ from .tracer import Tracer, visits
 
 def target_name(node: ast.AST) -> str:
     if not isinstance(node, ast.Name):
-        what = {"Subscript": "a tile cannot be assigned by parts; build it with tt.where"}
+        what = {"Subscript": "memory is written by tt.store(x + i, value); a tile in parts is made by tt.where"}
         raise KernelSyntaxError(f"a kernel assigns to plain names; {what.get(type(node).__name__, 'not to this')}")
     return node.id
 

@@ -32,7 +32,12 @@ def subscript(t: Tracer, node: ast.Subscript) -> object:
             owner = OPS["expand"].rule(t.builder, owner, position)
         else:
             with t.at(part):
-                raise KernelTypeError("a tile is indexed with : and None only, as in x[:, None]")
+                if owner.type.pointer and not owner.type.shape:
+                    raise KernelTypeError(f"{ast.unparse(node.value)} is a pointer; read memory with tt.load(x + i)")
+                raise KernelTypeError(
+                    "a tile is indexed with : and None only, as in x[:, None]; one element is "
+                    "tt.sum(tt.where(i == k, x, 0)), several are tt.gather(x, places, axis)"
+                )
     if kept > len(owner.type.shape) - (len(parts) - kept):
         raise KernelTypeError(f"too many : for a tile of shape {list(owner.type.shape)}")
     return owner
