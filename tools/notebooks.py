@@ -212,13 +212,15 @@ about what was measured are compared everywhere.
 
 ## The language
 
-| what | where it stands |
-|---|---|
-| `tt`: pointers, offsets and masks, with the names of Triton and of tiny-ton | here; with `import tinyton as triton` and `import tinyton.language as tl`, kernels that were written for Triton run |
-| Python in a kernel: loops, early exits, tuples, calls of other kernels' functions | here; what is not supported is refused, with a caret |
-| `tt.dot` | multiplies and adds in plain arithmetic, on all executors; tensor cores come with chapter 16 |
-| arrays and tile indices, in the manner of cuTile | not here yet: chapter 10 |
-| the autotuner | not here yet: chapter 23 |
+Here:
+
+- `tt`, the language of pointers, offsets and masks, with the names of Triton and of tiny-ton. With
+  `import tinyton as triton` and `import tinyton.language as tl`, kernels that were written for Triton run.
+- Python in a kernel: loops, early exits, tuples, calls of functions under `@tt.jit`. What is not supported is
+  refused, with a caret.
+- `tt.dot`, in plain arithmetic. Tensor cores come with chapter 16.
+
+Not here yet: arrays and tile indices in the manner of cuTile (chapter 10), the autotuner (chapter 23).
 
 Where rules differ from those of NumPy, Triton and cuTile, [a page](differences.md) says so, row by row, and each row is
 a test.
