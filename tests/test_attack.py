@@ -314,3 +314,18 @@ def test_an_expression_that_nests_too_deeply_is_refused(interpreter):
     """)
     with pytest.raises(tt.TinytonError, match="line 4:(.|\n)*this nests too deeply; give parts of it names"):
         k[1](np.zeros(1, i32))
+
+
+@pytest.mark.parametrize(
+    "text", ["for c in range(3): pass\n{}else:\n{}    continue", "with x:\n{}    break", "def f():\n{}    return 1"]
+)
+def test_an_exit_may_stand_in_what_is_refused(interpreter, text):
+    k = kernel(f"""
+        @tt.jit
+        def k(x, n):
+            for a in range(n):
+                for b in range(n):
+                    {text.replace("{}", " " * 20)}
+    """)
+    with pytest.raises(tt.TinytonError, match="line 5:(.|\n)* is not supported in a kernel; "):
+        k[1](np.zeros(1, i32), 3)

@@ -240,7 +240,7 @@ def either(t: Tracer, node: ast.BoolOp, values: list[ast.expr]) -> object:
 @visits(ast.For)
 def for_loop(t: Tracer, node: ast.For) -> None:
     if node.orelse:
-        raise KernelSyntaxError("for ... else is not supported in a kernel; put what follows after the loop")
+        raise KernelSyntaxError("for ... else is not supported in a kernel; set a flag before break, and test it")
     call = node.iter
     kind = t.visit(call.func) if isinstance(call, ast.Call) else None
     word = kind.__name__ if isinstance(kind, LanguageFunction) or kind is range else ""
@@ -316,7 +316,7 @@ def counted(t: Tracer, node: ast.For, bounds: tuple[object, ...]) -> None:
 @visits(ast.While)
 def while_loop(t: Tracer, node: ast.While) -> None:
     if node.orelse:
-        raise KernelSyntaxError("while ... else is not supported in a kernel; put what follows after the loop")
+        raise KernelSyntaxError("while ... else is not supported in a kernel; set a flag before break, and test it")
     start = condition(t, node.test)
     if start is not False:
         Loop(t, node, None, start).trace("while", [], lambda: condition(t, node.test))

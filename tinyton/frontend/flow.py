@@ -54,8 +54,8 @@ def assigned(body: Sequence[ast.stmt]) -> list[str]:
     for node in (n for s in body for n in ast.walk(s)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found[node.id] = None
-        elif isinstance(node, EXITS):
-            found[node.flag] = None  # type: ignore[union-attr]
+        elif hasattr(node, "flag"):  # an exit; those in a statement that will be refused have none
+            found[node.flag] = None
             if isinstance(node, ast.Return):
                 found["?value"] = None
     return list(found)
