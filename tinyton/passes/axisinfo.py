@@ -30,8 +30,8 @@ class Info:
 
     steps: tuple[int | None, ...] = ()
     divisor: int = 1
-    low: float = float("-inf")
-    high: float = float("inf")
+    low: float = -INF
+    high: float = INF
     heads: tuple[int, ...] = ()  # along each dimension, a power of two that divides the first element of a run
 
     def constant_along(self, dim: int) -> bool:
@@ -48,32 +48,30 @@ class Info:
     @property
     def total(self) -> int:
         """A power of two that divides every element."""
-        return min([self.divisor, *(power(s) for s in self.steps if s is not None)])
+        return self.alignment(0, 1)
 
     def alignment(self, dim: int, width: int) -> int:
         """A power of two that divides the value wherever coordinate ``dim`` is a multiple of ``width``."""
-        return min(
-            [
-                self.divisor,
-                *(power(s * (width if d == dim else 1)) for d, s in enumerate(self.steps) if s is not None),
-            ]
-        )
+        steps = (s * (width if d == dim else 1) for d, s in enumerate(self.steps) if s is not None)
+        return min([self.divisor, *map(power, steps)])
 
 
 def meet(a: Info, b: Info) -> Info:
     steps = tuple(x if x == y else None for x, y in zip(a.steps, b.steps, strict=True))
-    divisor = min(a.divisor, b.divisor)
-    for x, y in zip(a.steps, b.steps, strict=True):
-        if x != y:
-            divisor = min([divisor, *(power(s) for s in (x, y) if s is not None)])
-    return Info(steps, divisor, min(a.low, b.low), max(a.high, b.high))
+    return Info(steps, _divisor(steps, a, b), min(a.low, b.low), max(a.high, b.high))
+
+
+def _divisor(steps: tuple[int | None, ...], *xs: Info) -> int:
+    """What divides the rest of a result with these steps: of ``xs``, their rests, and steps that it has not."""
+    lost = (power(s) for x in xs for s, new in zip(x.steps, steps, strict=True) if new is None and s is not None)
+    return min([*(x.divisor for x in xs), *lost])
 
 
 def analyse(kernel: Kernel, divisors: dict[str, int]) -> dict[Value, Info]:
     """Facts about every value; ``divisors`` says what divides the arguments (of a pointer: in elements)."""
     facts: dict[Value, Info] = {}
     for v in kernel.params:
-        low, high = (float("-inf"), float("inf")) if v.type.pointer or v.type.dtype.is_float else v.type.dtype.range
+        low, high = (-INF, INF) if v.type.pointer or v.type.dtype.is_float else v.type.dtype.range
         facts[v] = Info((), divisors.get(v.name, 1), low, high)
     return extend(kernel, facts)
 
@@ -102,7 +100,7 @@ def _loop(op: Op, facts: dict[Value, Info]) -> None:
     (body,) = op.blocks
     if op.head:
         low, high, step = (facts[v] for v in op.head)
-        bounds = (low.low, max(low.low, high.high - 1)) if step.low > 0 else (float("-inf"), float("inf"))
+        bounds = (low.low, max(low.low, high.high - 1)) if step.low > 0 else (-INF, INF)
         facts[body.params[0]] = Info((), min(low.divisor, step.divisor), *bounds)
     start = [facts[first] for first, _, _, _ in op.carried]
     while True:  # the facts only get weaker, so this ends
@@ -110,13 +108,8 @@ def _loop(op: Op, facts: dict[Value, Info]) -> None:
             facts[param] = info
         _block(body, facts)
         after = [meet(a, facts[end]) for a, (_, _, end, _) in zip(start, op.carried, strict=True)]
-        after = [
-            Info(
-                n.steps,
-                n.divisor,
-                o.low if n.low == o.low else float("-inf"),
-                o.high if n.high == o.high else float("inf"),
-            )
+        after = [  # a bound that moves has no end
+            replace(n, low=n.low if n.low == o.low else -INF, high=n.high if n.high == o.high else INF)
             for n, o in zip(after, start, strict=True)
         ]
         if after == start:
@@ -154,13 +147,13 @@ def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
     if op.name == "convert":
         return xs[0]
     if op.name == "permute":
-        order: tuple[int, ...] = op.attrs["order"]  # type: ignore[assignment]
-        return replace(xs[0], steps=tuple(xs[0].steps[d] for d in order))
+        steps = tuple(xs[0].steps[d] for d in op.attrs["order"])  # type: ignore[attr-defined]
+        return replace(xs[0], steps=steps, heads=())
     if op.name == "expand":
         k: int = op.attrs["axis"]  # type: ignore[assignment]
-        return Info((*xs[0].steps[:k], 0, *xs[0].steps[k:]), xs[0].divisor, xs[0].low, xs[0].high)
+        return replace(xs[0], steps=(*xs[0].steps[:k], 0, *xs[0].steps[k:]), heads=())
     if op.name == "broadcast":
-        return Info(xs[0].steps if xs[0].steps else (0,) * rank, xs[0].divisor, xs[0].low, xs[0].high)
+        return replace(xs[0], steps=xs[0].steps or (0,) * rank, heads=())
     if op.name == "cast" and t.dtype.is_int and op.operands[0].type.dtype.is_int and t.dtype is not bool_:
         source, target = op.operands[0].type.dtype.range, t.dtype.range
         if max(source[0], target[0]) <= xs[0].low and xs[0].high <= min(source[1], target[1]):
@@ -207,15 +200,8 @@ def _promised(op: Op, x: Info) -> Info:
 
 def _sum(x: Info, y: Info, sign: int) -> Info:
     steps = tuple(None if a is None or b is None else a + sign * b for a, b in zip(x.steps, y.steps, strict=True))
-    lost = [
-        power(s)
-        for a, b in zip(x.steps, y.steps, strict=True)
-        if (a is None) != (b is None)
-        for s in (a, b)
-        if s is not None
-    ]
     low, high = (y.low, y.high) if sign > 0 else (-y.high, -y.low)
-    return Info(steps, min([x.divisor, y.divisor, *lost]), x.low + low, x.high + high)
+    return Info(steps, _divisor(steps, x, y), x.low + low, x.high + high)
 
 
 def _product(x: Info, y: Info) -> Info:
@@ -229,13 +215,26 @@ def _product(x: Info, y: Info) -> Info:
     return Info(steps, min(BIG, x.total * y.total), *bounds)
 
 
+def ordered(op: Op) -> tuple[Value, ...]:
+    """The operands of a comparison for order, the one that is to be less first; none of another op."""
+    return {"l": op.operands, "g": op.operands[::-1]}[op.name[0]] if op.name in ("lt", "le", "gt", "ge") else ()
+
+
+def holds(op: Op, facts: dict[Value, Info]) -> bool:
+    """True for a comparison that holds for all elements, whatever the values are."""
+    if not ordered(op) or not all(facts[v].within(v.type.dtype) for v in op.operands):
+        return False
+    small, large = (facts[v] for v in ordered(op))
+    return small.high < large.low or (small.high == large.low and op.name in ("le", "ge"))
+
+
 def monotone(kernel: Kernel, facts: dict[Value, Info]) -> set[Value]:
     """Masks that can only turn off as a coordinate grows: such a mask holds on a whole box if it holds at its far
     corner."""
     found: set[Value] = set()
     for op in kernel.ops():
-        if op.name in ("lt", "le", "gt", "ge"):
-            small, large = op.operands if op.name in ("lt", "le") else op.operands[::-1]
+        if pair := ordered(op):
+            small, large = pair
             rising = all(s is not None and s >= 0 for s in facts[small].steps)
             if rising and all(s is not None and s <= 0 for s in facts[large].steps):
                 found.add(op.result)

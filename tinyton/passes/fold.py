@@ -9,7 +9,7 @@ import numpy as np
 from ..dtypes import round_to
 from ..ir import Block, Builder, Kernel, Op, Value, rewrite, uses
 from ..ops import OPS
-from .axisinfo import Info
+from .axisinfo import Info, holds
 
 
 def fold(kernel: Kernel) -> Kernel:
@@ -25,11 +25,8 @@ def drop_sure(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
     """Before: ``m = and (ge i 0) (lt i n)``. After, where ``i`` is known to be no less than 0: ``m = lt i n``."""
     sure: set[Value] = set()
     for op in kernel.ops():
-        if op.name in ("lt", "le", "gt", "ge") and all(facts[v].within(v.type.dtype) for v in op.operands):
-            x, y = (facts[v] for v in (op.operands if op.name[0] == "l" else op.operands[::-1]))
-            if x.high < y.low or (x.high == y.low and op.name[1] == "e"):
-                sure.add(op.result)
-        elif op.name in ("and", "expand", "broadcast") and all(v in sure for v in op.operands):
+        follows = op.name in ("and", "expand", "broadcast") and all(v in sure for v in op.operands)
+        if follows or holds(op, facts):
             sure.add(op.result)
 
     def visit(op: Op, renamed: dict[Value, Value], b: Builder) -> bool:

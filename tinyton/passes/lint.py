@@ -29,7 +29,7 @@ from ..frontend import Source
 from ..ir import Kernel, Op, Value, walk
 from ..ops import OPS
 from ..ops.reduction import UFUNC, identity
-from .axisinfo import Info, analyse
+from .axisinfo import Info, analyse, holds
 
 LANEWISE = ("elementwise", "typed")
 ACCUMULATE = {"add": "sum", "maximum": "max", "minimum": "min", "mul": "prod"}
@@ -218,11 +218,8 @@ class Lane:
 
     def _always(self, op: Op) -> bool:
         """True for a comparison that no lane fails."""
-        if op.name not in ("lt", "le", "gt", "ge"):
-            return False
         self.facts = self.facts or analyse(self.kernel, {})
-        small, large = (self.facts[v] for v in (op.operands if op.name in ("lt", "le") else op.operands[::-1]))
-        return small.high < large.low or (op.name in ("le", "ge") and small.high <= large.low)
+        return holds(op, self.facts)
 
     def pairs(
         self, v: Value, axes: frozenset[int], inside: set[Value] | None = None

@@ -33,29 +33,31 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
             narrow[v] = b.add("cast", (wide[v],), v.type)
         return narrow.get(v, v)
 
+    def long_of(v: Value) -> Value:
+        return Value(replace(v.type, dtype=int64), v.name)
+
+    def add_wide(b: Builder, op: Op) -> None:
+        wide[op.result] = long_of(op.result)
+        b.ops.append(replace(op, operands=tuple(as_wide(b, v) for v in op.operands), results=(wide[op.result],)))
+
     def block(old: Block) -> Block:
         b = Builder()
         before = dict(narrow)
         for op in old.ops:
             b.loc = op.loc
             if op.name != "cast" and _exact(op) and op.result in unsafe:
-                value = Value(replace(op.result.type, dtype=int64), op.result.name)
-                b.ops.append(replace(op, operands=tuple(as_wide(b, v) for v in op.operands), results=(value,)))
-                wide[op.result] = value
+                add_wide(b, op)
             elif op.name == "addptr":
                 ptr, offset = op.operands
-                b.ops.append(
-                    replace(op, operands=(ptr, as_wide(b, offset) if offset in wide else as_narrow(b, offset)))
-                )
+                offset = as_wide(b, offset) if offset in wide else as_narrow(b, offset)
+                b.ops.append(replace(op, operands=(ptr, offset)))
             elif _exact(op) and op.result in wanted and any(v in wide for v in op.operands):
                 b.ops.append(replace(op, operands=tuple(as_narrow(b, v) for v in op.operands)))
                 narrow[op.result] = op.result  # for who does not use it as an offset
                 if op.name == "cast":
                     wide[op.result] = wide[op.operands[0]]
                 else:
-                    value = Value(replace(op.result.type, dtype=int64), op.result.name)
-                    b.ops.append(replace(op, operands=tuple(as_wide(b, v) for v in op.operands), results=(value,)))
-                    wide[op.result] = value
+                    add_wide(b, op)
             elif op.name in COMPARE and op.operands[0].type.dtype.kind == "i" and any(v in wide for v in op.operands):
                 b.ops.append(replace(op, operands=tuple(as_wide(b, v) for v in op.operands)))
             elif op.name in LOOPS:
@@ -64,10 +66,7 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
                 operands = tuple(as_narrow(b, v) for v in op.operands)
                 long = [op.name == "if" and v in unsafe for v in op.results]
                 blocks = tuple(ended(inner, long, op.loc) if any(long) else block(inner) for inner in op.blocks)
-                results = tuple(
-                    Value(replace(v.type, dtype=int64), v.name) if w else v
-                    for v, w in zip(op.results, long, strict=True)
-                )
+                results = tuple(long_of(v) if w else v for v, w in zip(op.results, long, strict=True))
                 wide.update((v, r) for v, r in zip(op.results, results, strict=True) if v is not r)
                 b.ops.append(replace(op, operands=operands, results=results, blocks=blocks))
         yields = tuple(as_narrow(b, v) for v in old.yields)
@@ -92,7 +91,7 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
         long = [p in unsafe for p in carried]
         for p, result, is_long in zip(carried, op.results, long, strict=True):
             if is_long:
-                wide[p], wide[result] = (Value(replace(v.type, dtype=int64), v.name) for v in (p, result))
+                wide[p], wide[result] = long_of(p), long_of(result)
         starts = [
             as_wide(b, v) if w or (p.type.dtype is int64 and p in wanted and v in wide) else as_narrow(b, v)
             for v, p, w in zip(op.operands[len(op.head) :], carried, long, strict=True)
