@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,7 +59,7 @@ class DType:
 
     @property
     def short(self) -> str:
-        return {"b": "i1", "f": "f"}.get(self.kind, self.kind) + (str(self.bits) if self.kind != "b" else "")
+        return "i1" if self.kind == "b" else f"{'b' * (self.name == 'bfloat16')}{self.kind}{self.bits}"
 
     @property
     def register(self) -> DType:
@@ -84,13 +85,7 @@ uint8, uint16, uint32, uint64 = (DType(f"uint{b}", "u", b) for b in (8, 16, 32, 
 float16, float32, float64 = (DType(f"float{b}", "f", b) for b in (16, 32, 64))
 
 
-class _BFloat16(DType):
-    @property
-    def short(self) -> str:
-        return "bf16"
-
-
-bfloat16 = _BFloat16("bfloat16", "f", 16)
+bfloat16 = DType("bfloat16", "f", 16)
 
 ALL = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64)
 BY_NAME = {d.name: d for d in ALL}
@@ -141,14 +136,17 @@ def of_literal(value: bool | int | float, partner: DType | None) -> DType:
     if partner is not None and partner is not bool_:
         fit(value, partner)
         return partner
-    return int32 if int32.range[0] <= value <= int32.range[1] else int64
+    dtype = int32 if int32.range[0] <= value <= int32.range[1] else int64
+    fit(value, dtype)
+    return dtype
 
 
 def fit(value: int | float, dtype: DType) -> None:
     """Refuses a literal that ``dtype`` cannot hold."""
     if dtype.is_int and dtype is not bool_ and not dtype.range[0] <= value <= dtype.range[1]:
         raise KernelValueError(f"{value} is out of range for {dtype}, which holds {dtype.range[0]} to {dtype.range[1]}")
-    if dtype.is_float and math.isfinite(value) and not np.isfinite(round_to(value, dtype)):
+    finite = abs(value) < math.inf  # an int may be greater than any float
+    if dtype.is_float and finite and (abs(value) > sys.float_info.max or not np.isfinite(round_to(value, dtype))):
         raise KernelValueError(f"{value} is out of range for {dtype}; infinity is float('inf')")
 
 

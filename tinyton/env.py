@@ -50,7 +50,8 @@ def env() -> Env:
 
     backend = backends.current()
     asked = ("device", "capability", "driver", "cuda", "compiler")
-    info = {"cuda": backend.device_info().get("runtime"), **backend.device_info()}
+    info = backend.device_info()
+    info["cuda"] = info.get("runtime")
     return Env(
         **{name: str(info.get(name) or "none") for name in asked},
         executor=backend.name,

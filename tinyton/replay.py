@@ -19,6 +19,7 @@ import numpy as np
 from . import backends
 from .arrays import DeviceArray, host_spans, memory
 from .backends import interpreter
+from .backends.interpreter import Buffer
 from .codegen.dialect import CUDA
 from .codegen.lower import Lowered, front, lower
 from .dtypes import DType, from_numpy
@@ -89,8 +90,8 @@ def prepare(
     executor = backends.current()
     bound, spec, ir, low = for_gpu(kernel, args, meta, lambda n, x: kernel.describe(n, x, executor)[0])
     cells = as_grid(grid.grid if isinstance(grid, LaunchConfig) else grid, bound, LIMITS)
-    described, lend = dict(spec.args), interpreter.Executor().pointer
-    logs = [lend(v.name, np.zeros(8, np.uint8), v.type.dtype, 0) for v in ir.params[len(described) :]]  # without room
+    described = dict(spec.args)
+    logs = [Buffer(v.name, np.zeros(8, np.uint8), v.type.dtype, 0) for v in ir.params[len(described) :]]  # without room
     return ir, low, cells, [*_copies({n: bound[n] for n in described}, described, executor), *logs]
 
 
@@ -114,7 +115,6 @@ def for_gpu(
 
 def _copies(arguments: dict[str, Any], described: dict[str, Any], executor: Any) -> list[Any]:
     """What the interpreter runs on: numbers as they are, arrays copied, those that overlap still overlapping."""
-    lend = interpreter.Executor().pointer
     hosts = host_spans({n: x for n, x in arguments.items() if isinstance(x, np.ndarray)})
     spans = {span: memory(*span).copy() for span, _ in hosts.values()}
     taken: dict[int, np.ndarray] = {}
@@ -124,7 +124,7 @@ def _copies(arguments: dict[str, Any], described: dict[str, Any], executor: Any)
             out.append(x)
         elif isinstance(x, np.ndarray):
             span, first = hosts[name]
-            out.append(lend(name, spans[span], from_numpy(x.dtype), first))
+            out.append(Buffer(name, spans[span], from_numpy(x.dtype), first))
         else:
             where, nbytes, first = _place(executor, name, x)
             key = where if isinstance(where, int) else id(where)
@@ -132,7 +132,7 @@ def _copies(arguments: dict[str, Any], described: dict[str, Any], executor: Any)
                 taken[key] = np.zeros(nbytes, np.uint8)
                 if nbytes:
                     executor.read(where, taken[key])
-            out.append(lend(name, taken[key], described[name].dtype, first))
+            out.append(Buffer(name, taken[key], described[name].dtype, first))
     return out
 
 

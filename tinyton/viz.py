@@ -40,16 +40,14 @@ def style() -> dict[str, Any]:
     return {
         **dict.fromkeys(grey, GREY),
         **dict.fromkeys(clear, "none"),
+        **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
         "axes.prop_cycle": cycler(color=COLOURS),
         "axes.grid": True,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
         "axes.titlesize": "medium",
         "figure.dpi": 110,
         "font.size": 10,
         "grid.alpha": 0.25,
         "grid.color": GREY,
-        "legend.frameon": False,
         "lines.linewidth": 1.8,
         "lines.markersize": 5,
         "savefig.bbox": "tight",
@@ -189,9 +187,8 @@ def _tile(compiled: CompiledKernel, tile: str | None) -> tuple[str, Layout]:
     if tile is None:
         tile = next((v.name or "load" for op, v in made if op.name == "load"), next(iter(layouts), None))
     if tile not in layouts:
-        raise TinytonError(
-            f"{compiled.name} keeps no tile {tile!r} in registers; it keeps {', '.join(layouts) or 'none'}"
-        )
+        kept = ", ".join(layouts) or "none"
+        raise TinytonError(f"{compiled.name} keeps no tile {tile!r} in registers; it keeps {kept}")
     return tile, layouts[tile]
 
 

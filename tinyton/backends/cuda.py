@@ -65,7 +65,7 @@ class Executor:
         self.alive: weakref.WeakSet[Owned] = weakref.WeakSet()
         self.last: Any = None  # the variant that was launched last on the long way
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forked)
+            os.register_at_fork(after_in_child=lambda: setattr(self, "forked", True))
         self.device = cu.Device(0)
         self.context = self.device.retain_primary_context()
         with self.here():
@@ -84,14 +84,9 @@ class Executor:
         self.per_sm = {w: d.get_attribute(getattr(a, f"MAX_{n}_PER_MULTIPROCESSOR")) for w, n in words.items()}
         self._key = f"cuda {self.arch} {cu.get_version()} {nvcc_version()}"
 
-    def _forked(self) -> None:
-        self.forked = True
-
     def _leave(self) -> None:
-        try:
+        with suppress(self.cu.Error):
             self.context.pop()
-        except self.cu.Error:
-            pass
 
     @contextmanager
     def here(self) -> Iterator[None]:
@@ -154,8 +149,6 @@ class Executor:
             "driver": _system_driver() or f"{driver // 1000}.{driver % 1000 // 10}",
             "runtime": f"{runtime[0]}.{runtime[1]}",
             "compiler": nvcc_version(),
-            "sm_count": self.sm_count,
-            "memory_bytes": self.device.total_memory(),
         }
 
     def key(self) -> str:
@@ -203,7 +196,7 @@ class Executor:
         except driver.CompileError as error:
             raise BackendError(f"nvcc refused kernel {low.name}:\n{error.stderr or error}") from None
         except OSError:
-            raise BackendError(f"nvcc {nvcc.MISSING}") from None
+            raise BackendError(nvcc.missing("nvcc")) from None
         return nvcc.exact_threads(ptx)
 
     def read_threads(self, loaded: Loaded) -> int:
@@ -372,9 +365,6 @@ def nvcc_version() -> str:
 
 
 def _system_driver() -> str | None:
-    try:
-        text = Path("/proc/driver/nvidia/version").read_text()
-    except OSError:
-        return None
-    found = re.search(r"Module\s+(?:for \S+\s+)?([\d.]+)", text)
+    told = Path("/proc/driver/nvidia/version")
+    found = re.search(r"Module\s+(?:for \S+\s+)?([\d.]+)", told.read_text()) if told.exists() else None
     return found[1] if found else None

@@ -240,9 +240,6 @@ class Executor:
     def borrow(self, span: np.ndarray) -> np.ndarray:
         return span if span.base is not None else span[:0]  # memory of its own: what stands for that of an empty array
 
-    def give_back(self, handle: np.ndarray, span: np.ndarray) -> None:
-        pass
-
     def write(self, handle: Memory, data: np.ndarray) -> None:
         handle[: data.nbytes] = data.reshape(-1).view(np.uint8)
         if data.nbytes == handle.size:
@@ -254,8 +251,7 @@ class Executor:
         if handle.written is not None:
             data[handle.written[: out.nbytes] == 0] = 0xFF  # NaN, -1
 
-    def finish(self, stream: object) -> None:
-        pass
+    def finish(self, *which: object) -> None:
+        """Nothing is ever under way, and memory that is lent is the host's own."""
 
-    def synchronize(self) -> None:
-        pass
+    synchronize = give_back = finish

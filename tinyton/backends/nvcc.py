@@ -11,10 +11,10 @@ from shutil import which
 
 from ..errors import BackendError
 
-MISSING = {
-    True: 'is not installed: it comes with the CUDA toolkit, and pip install "tinyton[nvcc]" brings it without a GPU',
-    False: "is not installed: it comes with the CUDA toolkit",
-}
+
+def missing(program: str) -> str:
+    pip = ', and pip install "tinyton[nvcc]" brings it without a GPU' if program in ("nvcc", "ptxas") else ""
+    return f"{program} is not installed: it comes with the CUDA toolkit{pip}"
 
 
 @cache
@@ -34,7 +34,7 @@ def run(program: str, *arguments: str) -> str:
     """Runs a program of the toolkit and returns what it prints; BackendError holds what it says is wrong."""
     path = find(program)
     if path is None:
-        raise BackendError(f"{program} {MISSING[program in ('nvcc', 'ptxas')]}")
+        raise BackendError(missing(program))
     done = subprocess.run([path, *arguments], capture_output=True, text=True)
     if done.returncode:
         raise BackendError(f"{program} failed:\n{(done.stderr or done.stdout).strip()}")

@@ -131,15 +131,10 @@ class Executor:
             "driver": f"{d.platform.name} {d.driver_version}",
             "runtime": d.version.strip(),
             "compiler": d.opencl_c_version.strip() if hasattr(d, "opencl_c_version") else "OpenCL C",
-            "sm_count": self.sm_count,
-            "memory_bytes": d.global_mem_size,
         }
 
     def key(self) -> str:
         return self.queue and self._key
-
-    def attribute(self, threads: int) -> str:
-        return ""
 
     def build(self, low: Any) -> Any:
         """The loaded kernel, from the disk cache or from the driver's compiler."""
@@ -163,9 +158,8 @@ class Executor:
                 raise BackendError(f"the OpenCL compiler refused kernel {low.name}:\n{_log(error)}") from None
             kernel = getattr(program, low.symbol)
         kinds: list[Any] = []
-        for v in low.ir.params:
-            dtype = v.type.dtype
-            kinds += [None, np.int64] if v.type.pointer else [np.uint8 if dtype is bool_ else dtype.numpy]
+        for t in (v.type for v in low.ir.params):
+            kinds += [None, np.int64] if t.pointer else [np.uint8 if t.dtype is bool_ else t.dtype.numpy]
         kernel.set_scalar_arg_dtypes(kinds)
         return kernel
 

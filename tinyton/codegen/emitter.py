@@ -343,7 +343,8 @@ class Emitter(Writer):
             return
         outer_op, ops = self.op, [op for op, _ in group.members]
         for v in group.results():
-            if v.type.shape and v not in self.arrays and self._escapes(v, ops):
+            escapes = self.count.get(v, 0) > sum(op.operands.count(v) for op in ops)
+            if v.type.shape and v not in self.arrays and escapes:
                 self.declare(v)
         corner = self._corner(ops, group.layout) if self.threads == 1 else ""
         self.comment(ops)
@@ -371,9 +372,6 @@ class Emitter(Writer):
         conditions = [s.get(m) for m in masks]
         self.write(s.before)
         return " && ".join(parenthesised(c) if len(conditions) > 1 else c for c in conditions)
-
-    def _escapes(self, v: Value, inside: list[Op]) -> bool:
-        return self.count.get(v, 0) > sum(op.operands.count(v) for op in inside)
 
     def by_vectors(self, op: Op, layout: Layout, width: int, body: Callable[[bool], None]) -> None:
         """``body(whole)`` writes a loop of vector accesses. If a thread has several, and one test tells that none of

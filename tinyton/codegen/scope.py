@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import Loc
@@ -17,31 +18,30 @@ if TYPE_CHECKING:
 LONG = 500  # a longer expression gets a variable, as compilers take 256 brackets in each other
 
 
+@dataclass(eq=False, repr=False)
 class Scope:
     """Inside one loop nest over the registers of ``layout``. ``shifted(k)`` is the place k registers further on;
     ``corner``, a shape, stands for its element with the greatest coordinates
     instead of a register, and ``last`` for the thread's last register."""
 
-    def __init__(
-        self,
-        e: Emitter,
-        layout: Layout,
-        step: int,
-        whole: bool = False,
-        corner: tuple[int, ...] = (),
-        last: bool = False,
-        offset: int = 0,
-    ):
-        self.e, self.layout, self.step, self.whole, self.offset = e, layout, step, whole, offset
-        self.corner, self.last = corner, last
-        self.runs = layout.runs() if not corner else []
-        self.loops = [r for k, r in enumerate(self.runs) if not last and (k or step < 1 << r.bits)]  # one round: none
+    e: Emitter
+    layout: Layout
+    step: int
+    whole: bool = False
+    corner: tuple[int, ...] = ()
+    last: bool = False
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        self.runs = self.layout.runs() if not self.corner else []
+        self.loops = [r for k, r in enumerate(self.runs) if k or self.step < 1 << r.bits]  # one round is no loop
+        self.loops = [] if self.last else self.loops
         self.memo: dict[tuple[Value, Frame], str] = {}
         self.before: list[tuple[str, Loc | None]] = []
         self.after: list[tuple[str, Loc | None]] = []
         self.declared: set[str] = set()  # the variables of the loop's body
-        self.family: dict[int, Scope] = {offset: self}
-        self.coordinates = [self._coordinate(d) for d in range(len(layout.shape))]
+        self.family: dict[int, Scope] = {self.offset: self}
+        self.coordinates = [self._coordinate(d) for d in range(len(self.layout.shape))]
 
     def variable(self, run: Run) -> str:
         return "r" if len(self.loops) == 1 else f"r{self.runs.index(run)}"

@@ -134,9 +134,6 @@ class Writer:
             return f"{self.use('half_bits' if dtype.name == 'float16' else 'bfloat_bits')}({value})"
         return value
 
-    def store_text(self, place: str, value: str, dtype: DType) -> str:
-        return f"{place} = {self.bits_text(value, dtype)};"
-
     def shared(self, dtype: DType, elements: int) -> str:
         """Shared memory for ``elements`` of ``dtype`` that nobody reads any more: a fresh piece, or, inside of blocks
         and when there is much already, the start of it all, behind a barrier."""
@@ -167,9 +164,6 @@ class Writer:
                 self.line(f"// {text}")
 
     # -- expressions -----------------------------------------------------------------------------------------------
-
-    def bind(self, v: Value, text: str) -> None:
-        self.text[v] = text
 
     def scalar(self, v: Value) -> str:
         return self.text[v]

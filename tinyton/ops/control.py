@@ -50,7 +50,7 @@ def _emit_for(e, op):
         e.line(f"{ctype} {name} = {low};")
         after = f"{name} = ({ctype})(({unsigned}){name} + ({unsigned}){step})"
         e.open(f"for ({rounds}; {left} > 0{going}; --{left}, {after}) {{", op)
-    e.bind(index, name)
+    e.text[index] = name
     _round(e, op)
 
 

@@ -185,7 +185,8 @@ def _store_vector(e, op, s, width: int) -> str:
 def _write(e, op, s) -> str:
     place, value, dtype = s.pointer(op.operands[0]), s.get(op.operands[1]), op.operands[0].type.dtype
     cache = op.attrs.get("cache") if e.dialect.name == "cuda" else None
-    text = f"__st{cache}(&{place}, {e.bits_text(value, dtype)});" if cache else e.store_text(place, value, dtype)
+    bits = e.bits_text(value, dtype)
+    text = f"__st{cache}(&{place}, {bits});" if cache else f"{place} = {bits};"
     condition = s.condition(op)
     return f"if ({condition}) {text}" if condition else text
 
