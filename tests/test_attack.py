@@ -329,3 +329,32 @@ def test_an_exit_may_stand_in_what_is_refused(interpreter, text):
     """)
     with pytest.raises(tt.TinytonError, match="line 5:(.|\n)* is not supported in a kernel; "):
         k[1](np.zeros(1, i32), 3)
+
+
+@pytest.mark.parametrize(
+    "call, words, under",
+    [
+        (
+            "tt.cumsum(i, 0, reverse=n > 0)",
+            "reverse is True or False, known when the kernel is compiled, not i1",
+            "n > 0",
+        ),
+        ("tt.sum(i, 0, n)", "keep_dims is True or False, known when the kernel is compiled, not i32", "n)"),
+        ("tt.reduce((), 0, tt.maximum)", "there is no tile in the tuple", "tt.reduce"),
+        ("tt.sum(i) + 2.0 * 10**400", "int too large to convert to float", "2.0 * 10**400"),
+        ("tt.exp(i.to(tt.float64)) + 10**400", "is out of range for float64", "tt.exp"),
+        ("tt.minimum(2**70, 2**71)", f"{2**70} is out of range for int64", "tt.minimum"),
+    ],
+)
+def test_constants_are_constants_and_numbers_have_ends(interpreter, call, words, under):
+    k = kernel(f"""
+        @tt.jit
+        def k(x, n):
+            i = tt.arange(0, 4)
+            a = {call}
+    """)
+    with pytest.raises(tt.TinytonError) as error:
+        k[1](np.zeros(1, i32), 3)
+    lines = str(error.value).split("\n")
+    assert words in lines[-1]
+    assert lines[2].index("^") == lines[1].index(under)

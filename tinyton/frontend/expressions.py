@@ -243,11 +243,16 @@ def apply(t: Tracer, node: ast.Call, label: str, rule, args: list, kwargs: dict)
     signature = inspect.signature(rule)
     names = list(signature.parameters)[1:]
     try:
-        signature.bind(t.builder, *args, **kwargs)
+        bound = signature.bind(t.builder, *args, **kwargs)
     except TypeError as error:
         shown = ", ".join(names[1:] if label.startswith(".") else names)
         raise KernelTypeError(f"{label}: {error}; it takes ({shown})".replace("argument: ", "argument ")) from None
     try:
+        for name, given in bound.arguments.items():
+            if isinstance(given, Value) and isinstance(signature.parameters[name].default, bool):
+                raise KernelTypeError(
+                    f"{name} is True or False, known when the kernel is compiled, not {given.type}", argument=name
+                )
         result = rule(t.builder, *args, **kwargs)
     except TinytonError as error:
         if error.loc is None and error.argument is not None:

@@ -20,6 +20,8 @@ Tiles = tuple[Value, ...]
 
 def _tiles(b: Builder, x: object) -> Tiles:
     tiles = tuple(number(b, v) for v in (x if isinstance(x, tuple) else (x,)))
+    if not tiles:
+        raise KernelTypeError("there is no tile in the tuple")
     if len({t.type.shape for t in tiles}) > 1:
         raise KernelTypeError(f"the tiles have different shapes: {', '.join(str(t.type) for t in tiles)}")
     return tiles
@@ -116,7 +118,7 @@ def sort(b: Builder, x: Value, dim: int | None = None, descending: bool = False)
     (Batcher, *Sorting networks and their applications*, 1968.)"""
     k = axis_of(-1 if dim is None else dim, len(number(b, x).type.shape))
     shape = full_tile(x).type.shape
-    steps = log2(shape[k])
+    steps, descending = log2(shape[k]), bool(descending)
     place = indices(b, max(shape[k] // 2, 1), k, len(shape))
     for done in range(steps):
         down: object = descending
