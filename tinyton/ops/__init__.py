@@ -34,7 +34,6 @@ class Entry:
     mask: int | None = None  # which operand, if it is there, says for which addresses
     apart: tuple[int, ...] = ()  # operands that go through shared memory: tiles with layouts of their own
     joins: bool = False  # a statement whose ``emit`` looks after the loop that is open, which it may join
-    joins: bool = False  # a statement whose ``emit`` looks after the loop that is open, which it may join
     host: Callable | None = None  # what it gives outside kernels, and on constants
 
     @property

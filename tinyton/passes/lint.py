@@ -102,10 +102,9 @@ def _fills(kernel: Kernel) -> Iterator[Finding]:
 
 
 def _mask(op: Op) -> Value | None:
-    entry = OPS[op.name]
-    if entry.moves and entry.reads and entry.mask is not None and len(op.operands) > entry.mask:
-        return op.operands[entry.mask]
-    return None
+    """The mask of a load that has one."""
+    position = OPS[op.name].mask if OPS[op.name].moves and OPS[op.name].reads else None
+    return op.operands[position] if position is not None and len(op.operands) > position else None
 
 
 def _lanewise(op: Op) -> bool:

@@ -7,7 +7,7 @@ takes the slice of the bigger one's layout. Where two demands still differ, a `c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -55,9 +55,9 @@ def cheap_values(kernel: Kernel) -> set[Value]:
     return set(found)
 
 
-def make_plan(kernel: Kernel, facts: dict[Value, Info], threads: int, vector_bytes: int = 16) -> Plan:
+def make_plan(kernel: Kernel, facts: dict[Value, Info], threads: int) -> Plan:
     """Chooses layouts for ``threads`` threads a program and inserts the conversions that they need."""
-    chooser = _Chooser(kernel, facts, threads, vector_bytes)
+    chooser = _Chooser(kernel, facts, threads)
     layouts = chooser.choose()
     converter = _Converter(layouts, chooser)
     kernel = replace(kernel, body=converter.block(kernel.body))
@@ -77,15 +77,15 @@ def make_plan(kernel: Kernel, facts: dict[Value, Info], threads: int, vector_byt
 
 def access_widths(kernel: Kernel, facts: dict[Value, Info], threads: int) -> tuple[int, ...]:
     """How many elements each access could take at once."""
-    chooser = _Chooser(kernel, facts, threads, 16)
-    return tuple(
-        chooser.preference(op.operands[0])[1] for op in kernel.ops() if OPS[op.name].moves and op.operands[0].type.shape
-    )
+    chooser, ops = _Chooser(kernel, facts, threads), (op for op in kernel.ops() if OPS[op.name].moves)
+    return tuple(chooser.preference(op.operands[0])[1] for op in ops if op.operands[0].type.shape)
 
 
 class _Chooser:
-    def __init__(self, kernel: Kernel, facts: dict[Value, Info], threads: int, vector_bytes: int):
-        self.kernel, self.facts, self.threads, self.vector_bytes = kernel, facts, threads, vector_bytes
+    vector_bytes = 16  # of one access, at most
+
+    def __init__(self, kernel: Kernel, facts: dict[Value, Info], threads: int):
+        self.kernel, self.facts, self.threads = kernel, facts, threads
         self.cheap = cheap_values(kernel)
         self.made = {v: op for op in kernel.ops() for v in op.results}
         self.parent: dict[Value, Value] = {}
@@ -124,12 +124,10 @@ class _Chooser:
     def is_view(self, v: Value) -> bool:
         return v in self.made and OPS[self.made[v].name].kind == "view"
 
-    def roots(self, v: Value, frame: Frame) -> Iterator[tuple[Value, Frame]]:
-        """The stored tile that a (view of a) tile reads, and how the reader looks at it."""
-        if self.stored(v):
-            yield v, frame
-        elif v not in self.cheap and self.is_view(v):
-            yield from self.roots(self.made[v].operands[0], sub_frame(self.made[v], frame))
+    def roots(self, v: Value, frame: Frame) -> list[tuple[Value, Frame]]:
+        """The stored tile that a (view of a) tile reads, if it does, and how the reader looks at it."""
+        root, frame = viewed(v, self.made, frame)
+        return [(root, frame)] if self.stored(root) else []
 
     def choose(self) -> dict[Value, Layout]:
         slices: list[tuple[Value, Op]] = []  # tile, operation that reduces it
@@ -137,9 +135,7 @@ class _Chooser:
         accesses: list[tuple[Value, Value]] = []  # tile, pointer
         tiles: list[Value] = []
         for op in self.kernel.ops():
-            for block in op.blocks:
-                tiles.extend(v for v in block.params if self.stored(v))
-            tiles.extend(v for v in op.results if self.stored(v))
+            tiles += filter(self.stored, (*(v for block in op.blocks for v in block.params), *op.results))
             if op.name in LOOPS:
                 for start, param, end, result in op.carried:
                     self.join(param, result, start, end)
@@ -238,11 +234,16 @@ def sub_frame(op: Op, frame: Frame) -> Frame:
     return OPS[op.name].emit(op, frame)
 
 
+def viewed(v: Value, made: dict[Value, Op], frame: Frame) -> tuple[Value, Frame]:
+    """The tile that ``v`` is, or is a view of, and how a reader looks at it who looks at ``v`` through ``frame``."""
+    while v in made and OPS[made[v].name].kind == "view":
+        v, frame = made[v].operands[0], sub_frame(made[v], frame)
+    return v, frame
+
+
 def seen(v: Value, made: dict[Value, Op], layout_of: Callable[[Value], Layout | None]) -> Layout | None:
     """The layout of the tile that ``v`` is, or is a view of, as it shows in ``v``; None if that is computed anew."""
-    root, frame = v, identity(v)
-    while root in made and OPS[made[root].name].kind == "view":
-        root, frame = made[root].operands[0], sub_frame(made[root], frame)
+    root, frame = viewed(v, made, identity(v))
     have = layout_of(root)
     return have and have.restrict(frame, padded(v.type.shape))
 
@@ -281,9 +282,8 @@ class _Converter:
         for op in old.ops:
             b.loc = op.loc
             b.ops.append(self.op(b, op))
-        yields = old.yields
         self.moved = outer
-        return Block(old.params, tuple(b.ops), yields)
+        return Block(old.params, tuple(b.ops), old.yields)
 
     def op(self, b: Builder, op: Op) -> Op:
         if op.name in LOOPS:
@@ -300,12 +300,10 @@ class _Converter:
             layout = self.layouts[op.result]
         else:
             return op
-        frame = whole(layout.shape)
-        apart = OPS[op.name].apart
-        operands = (
-            self.demand(b, v, layout, frame) if v.type.shape and k not in apart else v
-            for k, v in enumerate(op.operands)
-        )
+        operands, frame = list(op.operands), whole(layout.shape)
+        for k, v in enumerate(operands):
+            if v.type.shape and k not in OPS[op.name].apart:
+                operands[k] = self.demand(b, v, layout, frame)
         new = replace(op, operands=tuple(operands))
         if anchored(op) or OPS[op.name].writes:
             self.anchors[new] = layout
