@@ -358,3 +358,46 @@ def test_constants_are_constants_and_numbers_have_ends(interpreter, call, words,
     lines = str(error.value).split("\n")
     assert words in lines[-1]
     assert lines[2].index("^") == lines[1].index(under)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["s = n if b else 1.5", "s = f if b else n", "s = give(n, f, b)", "p = x if b else 0", "s = n > 3 if b else 3"]
+    + [f"s = {a}\n    while n < 9:\n        s = {b}; n += 1" for a, b in [("f", "n"), ("n", "0.5"), ("1.5", "n // 2")]],
+)
+def test_no_path_makes_a_number_less_than_it_is(interpreter, line):
+    k = kernel(f"""
+        @tt.jit
+        def give(n, f, b):
+            if b:
+                return n
+            return f
+        @tt.jit
+        def k(x, n, f, b):
+            {line.replace("    ", " " * 12, 1).replace("        s", " " * 16 + "s")}
+    """)
+    with pytest.raises(tt.TinytonError, match="type of .* (depends on the path taken|changes in the loop)"):
+        k[1](np.zeros(1, i32), 3, 1.5, False)
+
+
+def test_numbers_on_several_paths_take_the_widest_type(executor):
+    k = kernel("""
+        @tt.jit
+        def k(out, n, f, b):
+            s = 1
+            t = False
+            u = 1
+            for j in range(n):
+                s = 2.5
+                t = 3
+                u = 2**40
+            tt.store(out, s)
+            tt.store(out + 1, t)
+            tt.store(out + 2, u)
+            tt.store(out + 3, 1 if b else f)
+            tt.store(out + 4, True if b else n)
+    """)
+    for n, b in [(0, True), (2, False)]:
+        out = np.zeros(5, np.float64)
+        k[1](out, n, 1.5, b)
+        assert out.tolist() == ([2.5, 3, 2**40, 1.5, 2] if n else [1, 0, 1, 1, 1])

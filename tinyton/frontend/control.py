@@ -75,6 +75,12 @@ def type_of(x: object) -> Type:
     return Type(dtypes.of_literal(x if isinstance(x, (bool, int, float)) else 0.0, None))
 
 
+def fits(x: object, want: Type) -> bool:
+    """Whether an open value may become that: a float stays a float, a number is no pointer."""
+    number = x if isinstance(x, (bool, int, float)) else 0.0
+    return x is UNSET or not want.pointer and dtypes.of_literal(number, want.dtype) is want.dtype
+
+
 def align(values: Sequence[object]) -> tuple[list[list[Any]], Callable[[Sequence[Any]], Any]] | None:
     """The leaves of each value, if all are built alike, and what builds such a value."""
     flat = [flatten(v) for v in values if v is not UNSET] or [flatten(UNSET)]
@@ -110,8 +116,8 @@ def merge(t: Tracer, label: str, values: list, paths: list[Path], lines: list[in
     if any(not isinstance(v, Value) for v in typed):
         return Missing(f"{depends(label, values, lines)}; it must be a tile or a number")
     want = typed[0].type if typed else Type(dtypes.promote(*(type_of(v).dtype for v in values)))
-    if any(v.type != want for v in typed):
-        x, y = (v.type for v in values)
+    if any(v.type != want for v in typed) or any(is_open(t, v) and not fits(v, want) for v in values):
+        x, y = map(describe, values)
         return Missing(
             f"the type of {label} depends on the path taken: {x} (line {lines[0]}) or {y} (line {lines[1]}); "
             f"make them the same with .to(...) or tt.where"
@@ -395,6 +401,9 @@ class Loop:
             for k, (x, y) in enumerate(zip(starts, out[name], strict=True)):
                 if is_open(t, x) and isinstance(y, Value) and not is_open(t, y):
                     self.types[name, k] = y.type
+                elif is_open(t, x) and is_open(t, y) and x is not UNSET and y is not UNSET and not same(x, y):
+                    known = self.types.get((name, k), type_of(x)).dtype
+                    self.types[name, k] = Type(dtypes.promote(known, type_of(y).dtype))
                 elif (name, k) in self.types or same(x, y) or (x is UNSET and not isinstance(y, Value)):
                     continue
                 elif is_open(t, x):
@@ -432,13 +441,14 @@ class Loop:
         starts, yields = [], []
         for (name, k), start in order.items():
             want, end = params[name, k].type, ends[name][k]
+            if not all(
+                fits(v, want) if is_open(t, v) else isinstance(v, Value) and v.type == want for v in (start, end)
+            ):
+                t.bound_at = at_end
+                self.changes(name, describe(start), end)
             starts.append(like(t, start, want) if is_open(t, start) else start)
             with t.into(ops):
-                end = like(t, end, want) if is_open(t, end) else end
-            if not isinstance(end, Value) or end.type != want:
-                t.bound_at = at_end
-                self.changes(name, want, end)
-            yields.append(end)
+                yields.append(like(t, end, want) if is_open(t, end) else end)
         results = {leaf: Value(params[leaf].type, t.ir_name(leaf[0])) for leaf in order}
         first = (self.index,) if self.index else ()
         block = Block((*first, *(params[leaf] for leaf in order)), tuple(ops), tuple(yields))
