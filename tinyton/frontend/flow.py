@@ -77,16 +77,15 @@ def _leaves(body: Sequence[ast.stmt]) -> set[type]:
 def _ends(body: Sequence[ast.stmt]) -> bool:
     """True if control never reaches the end of a block."""
     return any(
-        isinstance(s, EXITS)
-        or (isinstance(s, ast.If) and _ends(s.body) and _ends(s.orelse))
-        or (
-            isinstance(s, ast.While)
-            and isinstance(s.test, ast.Constant)
-            and bool(s.test.value)
-            and ast.Break not in _leaves(s.body)
-        )
+        isinstance(s, EXITS) or _endless(s) or (isinstance(s, ast.If) and _ends(s.body) and _ends(s.orelse))
         for s in body
     )
+
+
+def _endless(s: ast.stmt) -> bool:
+    """True for ``while True`` without a break."""
+    always = isinstance(s, ast.While) and isinstance(s.test, ast.Constant) and bool(s.test.value)
+    return always and ast.Break not in _leaves(s.body)  # type: ignore[attr-defined]
 
 
 def _flag(kind: type, depth: int) -> str:

@@ -169,13 +169,9 @@ def _shr(x, s):
 
 
 floordiv = _operator(
-    "floordiv",
-    "``x // y``, rounded down; an integer by 0 is 0.",
-    _arith,
-    np.floor_divide,
-    _helper("floordiv", FLOORDIV),
+    "floordiv", "``x // y``, rounded down; an int by 0 is 0.", _arith, np.floor_divide, _helper("floordiv", FLOORDIV)
 )
-mod = _operator("mod", "``x % y``, with the sign of ``y``; x % 0 is 0.", _arith, np.remainder, _helper("mod", MOD))
+mod = _operator("mod", "``x % y``, of y's sign; an int by 0 is 0.", _arith, np.remainder, _helper("mod", MOD))
 and_ = _operator("and", "``x & y`` of integers, or of masks.", _bitwise, np.bitwise_and, _infix("&"), True)
 or_ = _operator("or", "``x | y`` of integers, or of masks.", _bitwise, np.bitwise_or, _infix("|"), True)
 xor = _operator("xor", "``x ^ y`` of integers, or of masks.", _bitwise, np.bitwise_xor, _infix("^"), True)

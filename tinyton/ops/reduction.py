@@ -139,29 +139,27 @@ def reduce_max(b: Builder, x: Operand) -> Value:
     return reduce(b, x, "max", None, False)
 
 
-def _along(name: str, how: str, doc: str) -> Callable:
+def _along(name: str, how: str, word: str) -> Callable:
     def rule(
         b: Builder, x: Operand, axis: int | None = None, keep_dims: bool = False, dtype: DType | None = None
     ) -> Value:
+        """The {} along ``axis`` (None: of all elements, a scalar). ``keep_dims`` leaves an extent of 1; ``dtype``
+        converts first.
+
+        In a sum or a product, 16-bit floats are combined in float32 and the result has their type again; bool and
+        integers under 32 bits give int32 (or uint32). The bitwise ones take integers or bools.
+        """
         v = number(b, x)
         return reduce(b, v if dtype is None else cast_value(b, v, constant_dtype(dtype)), how, axis, keep_dims)
 
-    doc += " ``keep_dims`` leaves an extent of 1; ``dtype`` converts first."
-    return op(name, doc, numpy=None, emit=None, kind="macro")(rule)
+    return op(name, (rule.__doc__ or "").format(word), numpy=None, emit=None, kind="macro")(rule)
 
 
-sum_ = _along(
-    "sum_",
-    "sum",
-    """The sum along ``axis`` (None: of all elements, a scalar).
-
-    16-bit floats are added in float32 and the result has their type again; bool and integers under 32 bits give int32
-    (or uint32).""",
-)
-prod = _along("prod", "prod", "The product along ``axis`` (None: of all elements); element types as in `sum`.")
-xor_sum = _along("xor_sum", "xor", "Exclusive or of integers or bools along ``axis`` (None: of all elements).")
-reduce_or = _along("reduce_or", "or", "Or of integers or bools along ``axis`` (None: of all elements).")
-reduce_and = _along("reduce_and", "and", "And of integers or bools along ``axis`` (None: of all elements).")
+sum_ = _along("sum_", "sum", "sum")
+prod = _along("prod", "prod", "product")
+xor_sum = _along("xor_sum", "xor", "bitwise exclusive or")
+reduce_or = _along("reduce_or", "or", "bitwise or")
+reduce_and = _along("reduce_and", "and", "bitwise and")
 
 
 def _extreme(b: Builder, how: str, x: Operand, axis: object, keep_dims: bool, propagate_nan: bool) -> Value:

@@ -123,10 +123,7 @@ def _result(op: Op, v: Value, xs: list[Info]) -> Info:
     """Facts about a result. Integers that may wrap around run irregularly, but what divides them still does; int64 is
     taken as endless."""
     info, t = _endless(op, v, xs), v.type
-    if t.pointer or not t.dtype.is_int or t.dtype in (bool_, int64):
-        return info
-    low, high = t.dtype.range
-    if low <= info.low and info.high <= high:
+    if t.pointer or not t.dtype.is_int or t.dtype is bool_ or info.within(t.dtype):
         return info
     return replace(info, steps=tuple(s and None for s in info.steps), divisor=min(info.total, 1 << t.dtype.bits - 1))
 
