@@ -78,13 +78,12 @@ def _not_private(path: Path) -> str | None:
     if os.name != "posix":
         return None
     info = path.lstat()
-    if stat.S_ISLNK(info.st_mode):
-        return "the cache folder is a symbolic link"
-    if info.st_uid != os.getuid():
-        return "the cache folder belongs to another user"
-    if info.st_mode & 0o022:
-        return "the cache folder can be written by other users"
-    return None
+    faults = {
+        "is a symbolic link": stat.S_ISLNK(info.st_mode),
+        "belongs to another user": info.st_uid != os.getuid(),
+        "can be written by other users": info.st_mode & 0o022,
+    }
+    return next((f"the cache folder {what}" for what, true in faults.items() if true), None)
 
 
 class Entry:

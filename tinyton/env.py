@@ -67,3 +67,7 @@ def env() -> Env:
 def stamp() -> str:
     """One line of ``env()``: ``NVIDIA H200, driver 580.95.05, CUDA 13.0, 2026-11-30``."""
     return env().stamp()
+
+
+def main() -> None:
+    print(env())

@@ -70,7 +70,7 @@ class JITFunction:
         update_wrapper(self, function)
         self.fn, self.options, self.rules = function, options, dict(rules or getattr(function, "heuristics", {}))
         self.hooks: list[Callable] = []
-        self.names = [p.name for p in self.source.params]
+        self.names = self.arg_names = [p.name for p in self.source.params]
         self.runtime = [n for n in self.names if n not in self.source.constexprs]
         for word in OPTIONS:
             if word in self.names:
@@ -86,10 +86,6 @@ class JITFunction:
         self._used: dict[tuple, tuple[str, ...]] = {}  # whose divisibility is part of the key
         self._lock = threading.RLock()
         self.forget()
-
-    @property
-    def arg_names(self) -> list[str]:
-        return self.names
 
     @property
     def src(self) -> str:

@@ -27,12 +27,10 @@ def as_grid(grid: Any, meta: dict[str, object], limits: dict[str, int]) -> tuple
     out = []
     for axis, n in enumerate(axes):
         try:
-            n = None if isinstance(n, (bool, np.bool_)) else index(n)
+            n = index(None if isinstance(n, (bool, np.bool_)) else n)
         except TypeError:
-            n = None
-        if n is None:
-            given = axes[axis]
-            raise LaunchError(f"axis {axis} of the grid is {given!r}, a {type(given).__name__}; it must be an int")
+            what = f"{n!r}, a {type(n).__name__}"
+            raise LaunchError(f"axis {axis} of the grid is {what}; it must be an int") from None
         limit = limits["xyz"[axis]]
         if n < 0 or n > limit:
             raise LaunchError(f"axis {axis} of the grid is {n}; it must be 0 to {limit}")
@@ -51,15 +49,14 @@ def check_options(options: dict[str, Any], limit: int) -> int | None:
     num_threads, num_warps = options["num_threads"], options["num_warps"]
     if num_threads is not None and num_warps is not None and num_threads != 32 * num_warps:
         raise LaunchError(f"num_threads={num_threads} and num_warps={num_warps} disagree; give one of them")
-    for word, n, unit in (("num_warps", num_warps, 32), ("num_threads", num_threads, 1)):
-        if n is None:
-            continue
-        if n & (n - 1):
-            raise LaunchError(f"{word} must be a power of two, not {n}")
-        if n * unit > limit:
-            raise LaunchError(f"{word}={n} is {n * unit} threads a program; this device allows {limit}")
-        return int(n) * unit
-    return None
+    word, n, unit = ("num_warps", num_warps, 32) if num_warps is not None else ("num_threads", num_threads, 1)
+    if n is None:
+        return None
+    if n & (n - 1):
+        raise LaunchError(f"{word} must be a power of two, not {n}")
+    if n * unit > limit:
+        raise LaunchError(f"{word}={n} is {n * unit} threads a program; this device allows {limit}")
+    return int(n) * unit
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def limits(capability: tuple[int, int]) -> dict[str, int]:
     says it of itself; this table is for building without one.
     """
     if capability not in PER_SM:
-        known = ", ".join(f"sm_{major}{minor}" for major, minor in PER_SM)
+        known = ", ".join(f"sm_{major}{minor}" for major, minor in sorted(PER_SM))
         raise TinytonError(f"the limits of sm_{capability[0]}{capability[1]} are not known here; those of {known} are")
     threads, shared, blocks = PER_SM[capability]
     return {"threads": threads, "registers": 65536, "shared": shared << 10, "blocks": blocks}
@@ -47,12 +47,8 @@ PER_SM = {  # threads, KiB of shared memory, programs
     (8, 0): (2048, 164, 32),
     (8, 6): (1536, 100, 16),
     (8, 7): (1536, 164, 16),
-    (8, 9): (1536, 100, 24),
-    (9, 0): (2048, 228, 32),
-    (10, 0): (2048, 228, 32),
-    (10, 3): (2048, 228, 32),
-    (12, 0): (1536, 100, 24),
-    (12, 1): (1536, 100, 24),
+    **dict.fromkeys([(8, 9), (12, 0), (12, 1)], (1536, 100, 24)),
+    **dict.fromkeys([(9, 0), (10, 0), (10, 3)], (2048, 228, 32)),
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,13 +57,12 @@ class Roofline:
             intensities = [i for i, _ in points.values()] + [self.ridge]
             x = np.geomspace(min(intensities) / 8, max(intensities) * 8, 200)
             axes.plot(x, np.minimum(x * self.memory_gb_s, self.compute_gflop_s), color=GREY)
-            axes.annotate(
-                f"{number(self.memory_gb_s)} GB/s", (x[40], x[40] * self.memory_gb_s), (-6, 4), ha="right", **_beside
-            )
-            axes.annotate(f"{number(self.compute_gflop_s)} GFLOP/s", (x[-60], self.compute_gflop_s), (0, 6), **_beside)
+            note = partial(axes.annotate, textcoords="offset points", fontsize=9)
+            note(f"{number(self.memory_gb_s)} GB/s", (x[40], x[40] * self.memory_gb_s), (-6, 4), ha="right")
+            note(f"{number(self.compute_gflop_s)} GFLOP/s", (x[-60], self.compute_gflop_s), (0, 6))
             for name, (intensity, rate) in points.items():
                 axes.plot([intensity], [rate], "o")
-                axes.annotate(name, (intensity, rate), (6, -10), **_beside)
+                note(name, (intensity, rate), (6, -10))
             axes.set(xscale="log", yscale="log", xlabel="operations a byte", ylabel="GFLOP/s")
             axes.set_title(self.stamp, fontsize=8, loc="right")
 
@@ -82,9 +81,6 @@ class Roofline:
 def number(x: float) -> str:
     """Three digits, without powers of ten."""
     return f"{x:,.0f}" if x >= 100 else f"{x:.3g}"
-
-
-_beside = {"textcoords": "offset points", "fontsize": 9}
 
 
 @jit

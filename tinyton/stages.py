@@ -136,10 +136,10 @@ def sources(number: int, root: Path = PACKAGE) -> dict[str, str]:
 
 
 def _find(known: list[Stage], number: int) -> Stage:
-    for stage in known:
-        if stage.number == number:
-            return stage
-    raise TinytonError(f"there is no stage {number}; there are {', '.join(str(s.number) for s in known)}")
+    found = {s.number: s for s in known}
+    if number not in found:
+        raise TinytonError(f"there is no stage {number}; there are {', '.join(map(str, found))}")
+    return found[number]
 
 
 def _everything(root: Path, known: list[Stage]) -> Iterator[str]:
@@ -368,17 +368,16 @@ def main(argv: list[str] | None = None, root: Path = PACKAGE) -> int:
     parser = argparse.ArgumentParser(prog="python -m tinyton.stages", description="tinyton, stage by stage")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="the stages, and the chapter that builds each")
-    command = commands.add_parser("build", help="write the package as it stands after stage N to DIR/tinyton")
-    command.add_argument("number", type=int, metavar="N")
-    command.add_argument("--out", required=True, metavar="DIR")
-    command = commands.add_parser("diff", help="what stage N added to the one before it")
-    command.add_argument("number", type=int, metavar="N")
+    write = commands.add_parser("build", help="write the package as it stands after stage N to DIR/tinyton")
+    show = commands.add_parser("diff", help="what stage N added to the one before it")
+    for command in (write, show):
+        command.add_argument("number", type=int, metavar="N")
+    write.add_argument("--out", required=True, metavar="DIR")
     args = parser.parse_args(argv)
     try:
         if args.command == "list":
             for s in stages(root):
-                what = f"{len(s.files)} files, {len(s.ops)} ops"
-                print(f"{s.number:2}  chapter {s.chapter}  {s.name} ({what})")
+                print(f"{s.number:2}  chapter {s.chapter}  {s.name} ({len(s.files)} files, {len(s.ops)} ops)")
         elif args.command == "build":
             print(f"wrote {build(args.number, args.out, root)}")
         else:

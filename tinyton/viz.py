@@ -119,9 +119,8 @@ def plot(table: Any, x: str | None = None, y: str | None = None, by: str | None 
             axes.fill_between(at, part[y] - half, part[y] + half, alpha=0.2, linewidth=0)
         if roof:
             axes.axhline(roof, linestyle="--", color=GREY, linewidth=1.2)
-            axes.annotate(
-                f"roof {number(roof)}", (0, roof), (4, 3), ("axes fraction", "data"), "offset points", color=GREY
-            )
+            units = ("axes fraction", "data"), "offset points"
+            axes.annotate(f"roof {number(roof)}", (0, roof), (4, 3), *units, color=GREY)
         if numeric:
             axes.set_xscale("log", base=2)
             axes.set_xticks(sorted(set(table[x])), [f"{v:,}" for v in sorted(set(table[x]))], rotation=30, ha="right")

@@ -57,11 +57,10 @@ class Buffer:
 class Run:
     """One program of a launch."""
 
-    def __init__(self, kernel: Kernel, buffers: list[Buffer], grid: tuple[int, ...], program: tuple[int, ...]):
+    def __init__(self, kernel: Kernel, buffers: list[Buffer], grid: Program, program: Program, watch: Any, checks: Any):
         self.kernel, self.buffers, self.grid, self.program = kernel, buffers, grid, program
+        self.watch, self.checks = watch, checks
         self.values: dict[Value, Any] = {}
-        self.watch: Any = None
-        self.checks: Checks | None = None
         self.scratch: Buffer | None = None
 
     def shared(self, op: Op) -> int:
@@ -162,8 +161,7 @@ def run(
         start[v] = np.asarray(number, dtype.register.numpy)
     with np.errstate(all="ignore"):
         for program in checks.each(order) if checks else order:
-            state = Run(kernel, buffers, grid, program)
-            state.watch, state.checks = watch, checks
+            state = Run(kernel, buffers, grid, program, watch, checks)
             state.values.update(start)
             state.block(kernel.body, ())
 
