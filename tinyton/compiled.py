@@ -113,9 +113,7 @@ class CompiledKernel(Variant):
     sass = _of_device("sass", "The machine code (cuda), disassembled when it is first asked for.")
     registers = _of_device("registers", "Registers a thread (cuda).")
     spills = _of_device("spills", "Bytes of local memory a thread, where registers were not enough (cuda).")
-    occupancy = _of_device(
-        "occupancy", "How many programs a multiprocessor holds at once, and what limits it (cuda)."
-    ).func
+    occupancy = _of_device("occupancy", "Programs a multiprocessor holds at once, and what limits it (cuda).").func
 
     def launch(self, config: LaunchConfig, *args: object) -> None:
         """Runs this variant: a `LaunchConfig` and all run-time arguments in order."""
