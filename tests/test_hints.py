@@ -130,6 +130,22 @@ def k(x, out, order, BLOCK: tt.constexpr, HINT: tt.constexpr):
         assert ("float32x4" in low.source) == wide, hint
 
 
+def test_a_promise_about_a_dimension_goes_with_it_or_away():
+    text = """
+@tt.jit
+def k(x, out, TURN: tt.constexpr):
+    r, c = tt.arange(0, 32) ^ 0, tt.arange(0, 32) ^ 0
+    i = tt.multiple_of(r[:, None] * 32 + c[None, :], (1, 16))  # where a row starts, not a column
+    if TURN:
+        i = tt.permute(i, (1, 0))
+    i = tt.max_contiguous(i, (1, 32))
+    tt.store(out + i, tt.load(x + i))
+"""
+    k, signature = kernel(text), {"x": "*float32:16", "out": "*float32:16"}
+    assert "float32x4" in lowered(k, signature, TURN=False).source
+    assert "float32x4" not in lowered(k, signature, TURN=True).source
+
+
 def lowered(k, signature, **constants):
     from tinyton.codegen.dialect import CUDA
     from tinyton.codegen.lower import front, lower

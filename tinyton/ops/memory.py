@@ -3,8 +3,6 @@ memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..dtypes import bool_
 from ..errors import KernelTypeError, KernelValueError
 from ..ir import Builder, Type, Value
@@ -78,7 +76,7 @@ def _emit_load(e, op):
 
 
 # >>> stage 3
-def _vectors(e, op, layout, width: int, vector: Callable, element: Callable) -> None:
+def _vectors(e, op, layout, width: int, vector, element) -> None:
     """Accesses of ``width`` neighbours at once where all of them are on, elsewhere one by one."""
 
     def loop(whole: bool) -> None:
