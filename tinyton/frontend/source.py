@@ -7,7 +7,7 @@ import ast
 import builtins
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import KernelSyntaxError, Loc
 from ..language import constexpr
@@ -93,9 +93,7 @@ def capture(function: Callable) -> Source:
                 f"a kernel names all its parameters; {star}{extra.arg} is not one", source.loc(extra)
             )
     marked = frozenset(p.name for p in params if _is_constexpr(p.annotation, source))
-    object.__setattr__(source, "constexprs", marked)
-    object.__setattr__(source, "outside", tuple(sorted(_outside(source))))
-    return source
+    return replace(source, constexprs=marked, outside=tuple(sorted(_outside(source))))
 
 
 def _is_constexpr(annotation: object, source: Source) -> bool:

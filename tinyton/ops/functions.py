@@ -41,22 +41,18 @@ def _function(name: str, doc: str, meaning: Callable, operands: int = 1) -> Call
     return op(name, doc, numpy=wide, emit=call)(of_one if operands == 1 else of_two)
 
 
-def _test(name: str, doc: str, meaning: Callable, emit: Callable) -> Callable:
-    """A question about a float."""
+def _test(name: str, doc: str, meaning: Callable, text: str) -> Callable:
+    """A question about a float, which ``text`` asks in C."""
 
     def rule(b: Builder, x: Operand) -> Value:
         v = floating(b, x)
         return b.add(name, (v,), Type(bool_, v.type.shape))
 
-    return op(name, doc, numpy=meaning, emit=emit, exact=True, cheap=True)(rule)
-
-
-def _versus_infinity(relation: str):
     def emit(e, op, x):
         t = op.operands[0].type.dtype
-        return f"{e.math('fabs', t)}({x}) {relation} {e.dialect.literal(math.inf, t)}"
+        return text.format(x=x, fabs=e.math("fabs", t), infinity=e.dialect.literal(math.inf, t))
 
-    return emit
+    return op(name, doc, numpy=meaning, emit=emit, exact=True, cheap=True)(rule)
 
 
 def _round(x):
@@ -90,9 +86,11 @@ copysign = _function("copysign", "``|x|`` with the sign of ``y``.", np.copysign,
 trunc = _function("trunc", "The whole part of ``x``, as a float.", np.trunc)
 rint = _function("rint", "The nearest whole number, as a float; the even one of two.", np.rint)
 round = _function("round", "The nearest whole number, as a float; of two, the one that is farther from 0.", _round)
-isnan = _test("isnan", "A mask: where ``x`` is not a number.", np.isnan, lambda e, op, x: f"{x} != {x}")
-isinf = _test("isinf", "A mask: where ``x`` is inf or -inf.", np.isinf, _versus_infinity("=="))
-isfinite = _test("isfinite", "A mask: where ``x`` is a number, and not infinite.", np.isfinite, _versus_infinity("<"))
+isnan = _test("isnan", "A mask: where ``x`` is not a number.", np.isnan, "{x} != {x}")
+isinf = _test("isinf", "A mask: where ``x`` is inf or -inf.", np.isinf, "{fabs}({x}) == {infinity}")
+isfinite = _test(
+    "isfinite", "A mask: where ``x`` is a number, and not infinite.", np.isfinite, "{fabs}({x}) < {infinity}"
+)
 
 
 def _high(x, y):

@@ -27,9 +27,11 @@ from ..dtypes import DType, bool_
 from ..errors import LintWarning, Loc
 from ..frontend import Source
 from ..ir import Kernel, Op, Value, walk
+from ..layout import whole
 from ..ops import OPS
 from ..ops.reduction import UFUNC, identity
 from .axisinfo import Info, analyse, holds
+from .plan import padded, sub_frame
 
 LANEWISE = ("elementwise", "typed")
 ACCUMULATE = {"add": "sum", "maximum": "max", "minimum": "min", "mul": "prod"}
@@ -185,15 +187,9 @@ class Lane:
 
     def back(self, op: Op, axes: frozenset[int], v: Value) -> frozenset[int]:
         """Which axes of an operand those of the result are."""
-        if not v.type.shape:
-            return frozenset()
-        if op.name == "expand":
-            k: int = op.attrs["axis"]  # type: ignore[assignment]
-            return frozenset(a - (a > k) for a in axes if a != k)
-        if op.name == "broadcast":
-            return frozenset(a for a in axes if v.type.shape[a] == op.result.type.shape[a])
-        if op.name == "permute":
-            return frozenset(op.attrs["order"][a] for a in axes)  # type: ignore[index]
+        if OPS[op.name].kind == "view":
+            frame = sub_frame(op, whole(padded(op.result.type.shape)))
+            return frozenset(k for k, bits in enumerate(frame) if any(d in axes for d, _ in bits))  # type: ignore[misc]
         return axes if v.type.shape == op.result.type.shape else frozenset(range(len(v.type.shape)))
 
     def trace(
