@@ -401,3 +401,26 @@ def test_numbers_on_several_paths_take_the_widest_type(executor):
         out = np.zeros(5, np.float64)
         k[1](out, n, 1.5, b)
         assert out.tolist() == ([2.5, 3, 2**40, 1.5, 2] if n else [1, 0, 1, 1, 1])
+
+
+def test_what_goes_through_shared_memory_may_be_half_a_tile(mapping):
+    k = kernel("""
+        @tt.jit
+        def k(x, picked, product, count):
+            i = tt.arange(0, 256)
+            v = tt.load(x + i.reshape(2, 4, 2, 16))
+            a, b = tt.split(v.permute(0, 1, 3, 2))
+            order = (tt.arange(0, 16) * 5 + 1) % 16 + tt.zeros([2, 4, 16], tt.int32)
+            tt.store(picked + tt.arange(0, 128).reshape(2, 4, 16), tt.gather(a, order, 2))
+            even, odd = tt.split(v.reshape(64, 2, 2))
+            rows = tt.trans(odd).reshape(8, 16).to(tt.float32)
+            tt.store(product + tt.arange(0, 64).reshape(8, 8), tt.dot(rows, tt.trans(rows)))
+            tt.store(count + tt.arange(0, 16), tt.histogram(tt.ravel(b), 16))
+    """)
+    x = np.random.default_rng().integers(0, 16, (2, 4, 2, 16), i32)
+    picked, product, count = np.zeros((2, 4, 16), i32), np.zeros((8, 8), f32), np.zeros(16, i32)
+    k[1](x, picked, product, count, num_warps=mapping.warps)
+    same_bits(picked, x[:, :, 0, (np.arange(16) * 5 + 1) % 16])
+    rows = x.reshape(64, 2, 2)[:, :, 1].T.reshape(8, 16).astype(f32)
+    same_bits(product, rows @ rows.T)
+    same_bits(count, np.bincount(x[:, :, 1].ravel(), minlength=16).astype(i32))

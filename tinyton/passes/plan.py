@@ -300,10 +300,11 @@ class _Converter:
             layout = self.layouts[op.result]
         else:
             return op
-        operands, frame = list(op.operands), whole(layout.shape)
+        operands = list(op.operands)
         for k, v in enumerate(operands):
-            if v.type.shape and k not in OPS[op.name].apart:
-                operands[k] = self.demand(b, v, layout, frame)
+            reader = self.chooser.seen(v, self.layouts) if k in OPS[op.name].apart else layout
+            if v.type.shape and reader:
+                operands[k] = self.demand(b, v, reader, whole(reader.shape))
         new = replace(op, operands=tuple(operands))
         if anchored(op) or OPS[op.name].writes:
             self.anchors[new] = layout
