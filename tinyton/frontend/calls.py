@@ -3,13 +3,12 @@ run-time values as they are, numbers still without a type, tuples, dtypes, funct
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any
 
 from ..errors import KernelSyntaxError, KernelTypeError
 from ..ir import Value
 from ..ops.typing import describe, flatten
-from .source import Source
+from .source import Source, bound
 
 if TYPE_CHECKING:
     from .tracer import Tracer
@@ -18,10 +17,7 @@ if TYPE_CHECKING:
 def inline(t: Tracer, function: Any, *args: object, **kwargs: object) -> object:
     """What ``function``, which is under `@jit` or of the language, returns: a value, a tuple, or None."""
     if hasattr(function, "entry"):
-        try:
-            inspect.signature(function.entry.rule).bind(t.builder, *args, **kwargs)
-        except TypeError as error:
-            raise KernelTypeError(f"tt.{function.__name__}: {error}") from None
+        bound(f"tt.{function.__name__}", tuple(function.entry.signature.parameters.values()), args, kwargs)
         return function.entry.rule(t.builder, *args, **kwargs)
     source = getattr(function, "source", None)
     if not isinstance(source, Source):
@@ -34,22 +30,18 @@ def inline(t: Tracer, function: Any, *args: object, **kwargs: object) -> object:
             f"{source.name} calls itself ({' -> '.join([*chain, source.name])}), but a call is taken in where it "
             f"stands; write a loop"
         )
-    try:
-        bound = inspect.Signature(source.params).bind(*args, **kwargs)
-    except TypeError as error:
-        names = ", ".join(p.name for p in source.params)
-        raise KernelTypeError(f"{source.name}: {error}; it takes ({names})") from None
-    bound.apply_defaults()
+    call = bound(source.name, source.params, args, kwargs)
+    call.apply_defaults()
     for name in source.constexprs:
-        if any(isinstance(x, Value) for x in flatten(bound.arguments[name])[0]):
+        if any(isinstance(x, Value) for x in flatten(call.arguments[name])[0]):
             raise KernelTypeError(
                 f"the parameter {name} of {source.name} is a tt.constexpr: it takes a compile-time value, not "
-                f"{describe(bound.arguments[name])}"
+                f"{describe(call.arguments[name])}"
             )
     outer = t.source, t.scope, t.env, t.bound_at, t.caller
     t.calls.append(function)
     t.caller = t.builder.loc
-    t.enter(source, bound.arguments)
+    t.enter(source, call.arguments)
     try:
         return t.function()
     finally:

@@ -19,8 +19,10 @@ from ..ops import OPS, PUBLIC
 from ..ops.typing import Struct, describe, flatten, number, value_of
 
 # >>> stage 7
-from .source import Source
+from .source import Source, bound
 
+# === before
+# from .source import bound
 # <<<
 from .tracer import Tracer, plain, visits
 
@@ -240,23 +242,17 @@ def known(function: object) -> str:
 
 def apply(t: Tracer, node: ast.Call, label: str, rule, args: list, kwargs: dict) -> object:
     """Calls a typing rule with the user's arguments; an error about one argument points at it."""
-    signature = inspect.signature(rule)
-    names = list(signature.parameters)[1:]
+    params = tuple(inspect.signature(rule).parameters.values())[1:]
+    given = bound(label, params, args, kwargs).arguments
     try:
-        bound = signature.bind(t.builder, *args, **kwargs)
-    except TypeError as error:
-        shown = ", ".join(names[1:] if label.startswith(".") else names)
-        raise KernelTypeError(f"{label}: {error}; it takes ({shown})".replace("argument: ", "argument ")) from None
-    try:
-        for name, given in bound.arguments.items():
-            if isinstance(given, Value) and isinstance(signature.parameters[name].default, bool):
-                raise KernelTypeError(
-                    f"{name} is True or False, known when the kernel is compiled, not {given.type}", argument=name
-                )
+        for p in params:
+            if isinstance(x := given.get(p.name), Value) and isinstance(p.default, bool):
+                what = f"{p.name} is True or False, known when the kernel is compiled, not {x.type}"
+                raise KernelTypeError(what, argument=p.name)
         result = rule(t.builder, *args, **kwargs)
     except TinytonError as error:
         if error.loc is None and error.argument is not None:
-            places = dict(zip(names[label.startswith(".") :], node.args, strict=False))
+            places = {p.name: x for p, x in zip(params[label.startswith(".") :], node.args, strict=False)}
             places |= {k.arg: k.value for k in node.keywords}
             if error.argument in places:
                 error.loc = t.loc(places[error.argument])

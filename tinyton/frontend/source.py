@@ -6,10 +6,10 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ..errors import KernelSyntaxError, Loc
+from ..errors import KernelSyntaxError, KernelTypeError, Loc
 from ..language import constexpr
 
 
@@ -46,6 +46,15 @@ class Source:
             except ValueError:
                 names.pop(name, None)
         return names
+
+
+def bound(label: str, params: Sequence[inspect.Parameter], args: Sequence, kwargs: dict) -> inspect.BoundArguments:
+    """The arguments of a call by name, or what is wrong with them. ``label`` is .name for a method."""
+    try:
+        return inspect.Signature(params).bind(*args, **kwargs)
+    except TypeError as error:
+        names = ", ".join(p.name for p in params[label.startswith(".") :])
+        raise KernelTypeError(f"{label}: {error}; it takes ({names})".replace("argument: ", "argument ")) from None
 
 
 def _column(text: str, byte: int) -> int:
