@@ -424,3 +424,30 @@ def test_what_goes_through_shared_memory_may_be_half_a_tile(mapping):
     rows = x.reshape(64, 2, 2)[:, :, 1].T.reshape(8, 16).astype(f32)
     same_bits(product, rows @ rows.T)
     same_bits(count, np.bincount(x[:, :, 1].ravel(), minlength=16).astype(i32))
+
+
+def test_or_and_and_give_the_operand_that_decides(executor):
+    k = kernel("""
+        @tt.jit
+        def k(out, n, z, f, b, C: tt.constexpr):
+            tt.store(out, n or 7)
+            tt.store(out + 1, z or 7)
+            tt.store(out + 2, n and 7)
+            tt.store(out + 3, f or 2.5)
+            tt.store(out + 4, None or n)
+            tt.store(out + 5, z or C and n)
+            tt.store(out + 6, 1 if b and n and (f and n or z) else 2)
+    """)
+    out = np.zeros(7, f32)
+    k[1](out, 5, 0, 0.0, True, 3)
+    assert out.tolist() == [5, 7, 7, 2.5, 5, 5, 2]
+
+
+def test_operands_of_two_types_have_no_one_value(interpreter):
+    k = kernel("""
+        @tt.jit
+        def k(out, n):
+            tt.store(out, n or 0.5)
+    """)
+    with pytest.raises(tt.TinytonError, match="depends on the path taken: i32 .* or float 0.5"):
+        k[1](np.zeros(1, f32), 5)

@@ -27,7 +27,7 @@ HINTS = ("num_stages", "loop_unroll_factor", "disallow_acc_multi_buffer", "flatt
 
 def condition(t: Tracer, node: ast.AST) -> object:
     """A condition: a Python truth value, or a scalar bool."""
-    x = t.visit(node)
+    x = either(t, node, node.values, True) if isinstance(node, ast.BoolOp) else t.visit(node)
     if not isinstance(x, Value):
         return bool(x)
     with t.at(node):
@@ -215,15 +215,20 @@ def conditional(t: Tracer, node: ast.IfExp) -> object:
 
 @visits(ast.BoolOp)
 def bool_op(t: Tracer, node: ast.BoolOp) -> object:
-    return either(t, node, node.values)
+    return either(t, node, node.values, False)
 
 
-def either(t: Tracer, node: ast.BoolOp, values: list[ast.expr]) -> object:
-    """``and`` or ``or`` of these operands of ``node``."""
+def either(t: Tracer, node: ast.BoolOp, values: list[ast.expr], truth: bool) -> object:
+    """``and`` or ``or`` of these operands of ``node``: the operand that decides, or its ``truth`` alone."""
     is_and, rest = isinstance(node.op, ast.And), values[1:]
-    first = t.visit(values[0])
+    if truth and isinstance(values[0], ast.BoolOp):
+        first = either(t, values[0], values[0].values, True)
+    else:
+        first = t.visit(values[0])
+    if not truth and not rest:
+        return first
     if not isinstance(first, Value):
-        return first if bool(first) != is_and or not rest else either(t, node, rest)
+        return first if bool(first) != is_and or not rest else either(t, node, rest, truth)
     if first.type.shape:
         with t.at(values[0]):
             raise KernelTypeError(
@@ -234,10 +239,11 @@ def either(t: Tracer, node: ast.BoolOp, values: list[ast.expr]) -> object:
         return test
 
     def others() -> object:
-        left = either(t, node, rest) if len(rest) > 1 else condition(t, rest[0])
-        return left if isinstance(left, Value) else bool(left)
+        last = either(t, node, rest, truth)
+        return bool(last) if truth and not isinstance(last, Value) else last
 
-    return choose(t, test, (others, lambda: False) if is_and else (lambda: True, others), node)
+    here = (lambda: not is_and) if truth else (lambda: first)
+    return choose(t, test, (others, here) if is_and else (here, others), node)
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------
