@@ -36,19 +36,19 @@ def _check(step: int | None):
     """The meaning of a hint: ``step`` from neighbour to neighbour within groups; None for multiples."""
 
     def meaning(run, op, x):
-        size = op.operands[0].type.dtype.itemsize if op.operands[0].type.pointer else 1
+        pointer, tile = op.operands[0].type.pointer, np.atleast_1d(x)
+        size = op.operands[0].type.dtype.itemsize if pointer else 1
         for d, n in enumerate(op.attrs["values"]):
-            lane = np.arange(x.shape[d]).reshape(-1, *(1,) * (x.ndim - d - 1)) if x.ndim else 0
             if step is None:
-                inside = _neighbours(x, d, 1) if x.ndim else np.False_
-                wrong, what = ~inside & (x * size % n != 0), f"is no multiple of {n}"
+                wrong, what = ~_neighbours(tile, d, 1) & (tile * size % n != 0), f"is no multiple of {n}"
             else:
-                wrong = (lane % n != 0) & ~_neighbours(x, d, step) if x.ndim else np.False_
+                lane = np.arange(tile.shape[d]).reshape(-1, *(1,) * (tile.ndim - d - 1))
+                wrong = (lane % n != 0) & ~_neighbours(tile, d, step)
                 what = f"is not {'1 more than' if step else 'equal to'} the one before it, in its group of {n}"
             if np.any(wrong):
                 k = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-                element = f"element {', '.join(map(str, k))}, " if k else ""
-                value = "a pointer" if size > 1 or op.operands[0].type.pointer else x[k]
+                element = f"element {', '.join(map(str, k))}, " if np.ndim(x) else ""
+                value = "a pointer" if pointer else tile[k]
                 raise HintError(f"program {run.program}: {element}{value}, {what}, as {op.name} has promised", op.loc)
         return x
 

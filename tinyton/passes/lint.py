@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -33,6 +33,8 @@ from ..ops.reduction import UFUNC, identity
 from .axisinfo import Info, analyse, holds
 from .plan import padded, sub_frame
 
+Axes = frozenset[int]
+Inside = set[Value] | None
 LANEWISE = ("elementwise", "typed")
 ACCUMULATE = {"add": "sum", "maximum": "max", "minimum": "min", "mul": "prod"}
 WORDS = {"pro": "product", "max": "maximum", "min": "minimum"}
@@ -185,16 +187,14 @@ class Lane:
         except Exception:  # an op that wants a shape, or a device, for its meaning
             return self.leaf(op.result)
 
-    def back(self, op: Op, axes: frozenset[int], v: Value) -> frozenset[int]:
+    def back(self, op: Op, axes: Axes, v: Value) -> Axes:
         """Which axes of an operand those of the result are."""
         if OPS[op.name].kind == "view":
             frame = sub_frame(op, whole(padded(op.result.type.shape)))
             return frozenset(k for k, bits in enumerate(frame) if any(d in axes for d, _ in bits))  # type: ignore[misc]
         return axes if v.type.shape == op.result.type.shape else frozenset(range(len(v.type.shape)))
 
-    def trace(
-        self, v: Value, axes: frozenset[int], through: Callable[[Op], bool]
-    ) -> Iterator[tuple[Value, frozenset[int]]]:
+    def trace(self, v: Value, axes: Axes, through: Callable[[Op], bool]) -> Iterator[tuple[Value, Axes]]:
         """``v`` and, where its op is to be gone through, what it is made of, as far as that varies along ``axes``."""
         seen, stack = set(), [(v, axes)]
         while stack:
@@ -206,7 +206,7 @@ class Lane:
                 if op and through(op):
                     stack += [(x, self.back(op, axes, x)) for x in reversed(op.operands)]
 
-    def conditions(self, mask: Value, axes: frozenset[int]) -> list[Value]:
+    def conditions(self, mask: Value, axes: Axes) -> list[Value]:
         """What must hold for a mask to be on, as far as it varies along ``axes``: others turn off whole slices."""
         parts = dict.fromkeys(v for v, _ in self.trace(mask, axes, _joins))
         return [v for v in parts if v not in self.made or not (_joins(self.made[v]) or self._always(self.made[v]))]
@@ -216,9 +216,7 @@ class Lane:
         self.facts = self.facts or analyse(self.kernel, {})
         return holds(op, self.facts)
 
-    def pairs(
-        self, v: Value, axes: frozenset[int], inside: set[Value] | None = None
-    ) -> Iterator[tuple[Op, np.ndarray, np.ndarray]]:
+    def pairs(self, v: Value, axes: Axes, inside: Inside = None) -> Iterator[tuple[Op, np.ndarray, np.ndarray]]:
         """Masked loads that ``v`` depends on, with ``v`` where all masks are on and where this one is off, as are then
         those of other loads, unless there is more on that lane. ``inside`` restricts that to masks computed there."""
         traced = [(self.made[x], where) for x, where in self.trace(v, axes, _lanewise) if x in self.made]
@@ -240,13 +238,7 @@ class Lane:
                     yield load, lane(frozenset(every)), off  # type: ignore[misc]
 
     def check(
-        self,
-        v: Value,
-        axes: tuple[int, ...] | range,
-        reader: Op,
-        how: str,
-        inside: set[Value] | None = None,
-        first: np.ndarray | None = None,
+        self, v: Value, axes: Iterable, reader: Op, how: str, inside: Inside = None, first: np.ndarray | None = None
     ) -> Iterator[Finding]:
         """Findings about the fills that get into a reduction of ``v``, or of ``v`` into ``first``."""
         for load, on, off in self.pairs(v, frozenset(axes), inside):
