@@ -70,4 +70,5 @@ def stamp() -> str:
 
 
 def main() -> None:
+    """Print the stamp."""
     print(env())

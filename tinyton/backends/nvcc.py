@@ -13,6 +13,7 @@ from ..errors import BackendError
 
 
 def missing(program: str) -> str:
+    """What to say of a program that is not there."""
     pip = ', and pip install "tinyton[nvcc]" brings it without a GPU' if program in ("nvcc", "ptxas") else ""
     return f"{program} is not installed: it comes with the CUDA toolkit{pip}"
 
