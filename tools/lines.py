@@ -48,6 +48,12 @@ def count(text: str) -> int:
     return sum(1 for number in held if lines[number - 1].strip())
 
 
+def compiler(sources: dict[str, str]) -> dict[str, str]:
+    """The files that belong to a stage: all but the tools that measure, draw and guide."""
+    listed = {file for stage in stages.stages() for file in stage.files}
+    return {path: text for path, text in sources.items() if path in listed}
+
+
 def rooms(sources: dict[str, str]) -> Counter[str]:
     """Lines of code by room: a folder of the package, or a file at its top."""
     found: Counter[str] = Counter()
@@ -62,10 +68,11 @@ def main() -> None:
     parser.add_argument("--stage", type=int, metavar="N", help="count the snapshot after stage N")
     args = parser.parse_args()
     number = args.stage or stages.stages()[-1].number
-    found = rooms(stages.sources(number))
+    sources = stages.sources(number)
+    found = rooms(sources)
     for room, lines in sorted(found.items()):
         print(f"{lines:6}  {room}")
-    print(f"{found.total():6}  in all")
+    print(f"{found.total():6}  in all, {rooms(compiler(sources)).total()} without the tools")
 
 
 if __name__ == "__main__":
