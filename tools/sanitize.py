@@ -1,9 +1,10 @@
 """Runs the suites of operations on a GPU under the tools of compute-sanitizer: out-of-bounds accesses, races in shared
 memory, uninitialised reads, wrong barriers.
 
-    python tools/sanitize.py [tests ...] [--tools memcheck,racecheck] [options of pytest]
+    python tools/sanitize.py [tests ...] [--tools memcheck,racecheck] [options of pytest, for instance -n 8]
 
-The tests run once without a tool, so that no compiler runs under one, and then under all tools at a time.
+The tests run once without a tool (with those options), so that no compiler runs under one, and then under all tools at
+a time, each in one process.
 """
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ def main() -> int:
     parser.add_argument("tests", nargs="*", default=[f"tests/test_{name}.py" for name in SUITES])
     parser.add_argument("--tools", default=TOOLS)
     options, more = parser.parse_known_args()
-    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "cuda", *more, *options.tests]
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "cuda", *options.tests]
     with tempfile.TemporaryDirectory() as cache:
         environ = dict(os.environ, TINYTON_CACHE_DIR=cache)
-        if subprocess.run(tests, env=environ).returncode:
+        if subprocess.run([*tests, *more], env=environ).returncode:
             return 1
         running = {}
         for tool in options.tools.split(","):
-            command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "86", "--target-processes", "all"]
+            watch = ["compute-sanitizer", "--tool", tool, "--target-processes", "application-only"]
             log = tempfile.TemporaryFile("w+")
-            running[tool] = log, subprocess.Popen([*command, *tests], env=environ, stdout=log, stderr=log)
+            process = subprocess.Popen([*watch, "--error-exitcode", "86", *tests], env=environ, stdout=log, stderr=log)
+            running[tool] = log, process
         failed = [tool for tool, (_, process) in running.items() if process.wait()]
     for tool, (log, _) in running.items():
         log.seek(0)
