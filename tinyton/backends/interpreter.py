@@ -93,6 +93,8 @@ class Run:
                 self.values[v] = np.asarray(out)
             else:
                 self.values[v] = round_to(out, v.type.dtype)
+            if np.shape(self.values[v]) != v.type.shape:
+                raise AssertionError(f"the NumPy meaning of {op.name} gives {np.shape(out)}, its rule {v.type}")
 
     def access(
         self, op: Op, verb: str, pointers: np.ndarray, on: np.ndarray

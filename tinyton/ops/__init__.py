@@ -64,6 +64,8 @@ def op(name: str = "", doc: str | None = None, **options: object) -> Callable[[C
         if name:
             rule.__name__, rule.__doc__ = name, doc
         word = rule.__name__.rstrip("_")
+        if word in OPS:
+            raise ValueError(f"there is an op {word} already, in {OPS[word].rule.__module__}")
         entry = OPS[word] = Entry(word, rule, **options)  # type: ignore[arg-type]
         if entry.public:
             PUBLIC[entry.public if isinstance(entry.public, str) else word] = entry
