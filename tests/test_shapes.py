@@ -454,3 +454,18 @@ def test_elements_that_stay_in_their_warp_are_shuffled():
     assert "__shfl_sync" in source and "shared_memory" not in source
     source = tt.compile(k, ["*float32", "*float32"], target="sm_90", M=1, N=256, num_warps=4).source
     assert source.count("__shfl_sync") == 5 and source.count("__syncthreads") == 2
+
+
+@pytest.mark.parametrize("mapping", MAPPINGS, indirect=True)
+def test_pointers_are_rearranged_and_chosen_too(mapping, rng):
+    k = kernel("""
+@tt.jit
+def k(x, y, out, N: tt.constexpr):
+    at = tt.arange(0, N)[:, None] * N + tt.arange(0, N)[None, :]
+    p = tt.where(at % 3 == 0, y + at, x + at)
+    tt.store(out + tt.arange(0, N * N), tt.load(tt.reshape(tt.trans(p), N * N)))
+""")
+    x, y = rng.standard_normal((2, 16, 16)).astype(np.float32)
+    out = np.zeros(256, np.float32)
+    k[1](x, y, out, 16, num_warps=mapping.warps)
+    assert np.array_equal(out, np.where(np.arange(256).reshape(16, 16) % 3 == 0, y, x).T.ravel())

@@ -98,18 +98,22 @@ class Run:
 
     def access(
         self, op: Op, verb: str, pointers: np.ndarray, on: np.ndarray
-    ) -> tuple[Buffer | None, np.ndarray | None]:
-        """The buffer that the addresses of a "load", "store" or "atomic" lie in, and their places in it; raises for one
-        that is outside. No buffer if every lane is off."""
+    ) -> Iterator[tuple[Buffer, np.ndarray, np.ndarray]]:
+        """The buffers that the addresses of a "load", "store" or "atomic" lie in, with the places in them and the lanes
+        that go there; raises for one that is outside. Nothing if every lane is off."""
         if not on.any():
             if self.watch:
                 self.watch(verb, op, None, None, on)
-            return None, None
+            return
         first = pointers[on].flat[0]
         region = min(max(int(first) // REGION - 1, 0), len(self.buffers) - 1)
         buffer = self.buffers[region]
         at = pointers - address(region) + buffer.first
         wrong = on & ((at < 0) | (at >= buffer.flat.size))
+        if wrong.any() and len(regions := np.unique(pointers[on] // REGION)) > 1:
+            for r in regions:
+                yield from self.access(op, verb, pointers, on & (pointers // REGION == r))
+            return
         if wrong.any():
             k = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
             size, element = buffer.flat.size - buffer.first, buffer.element(at[k])
@@ -124,27 +128,25 @@ class Run:
             self.watch(verb, op, buffer, at, on)
         if self.checks and verb == "atomic":
             self.checks.atomic(op, buffer, at[on])
-        return buffer, at
+        yield buffer, at, on
 
     def load(self, op: Op, pointers: np.ndarray, mask: np.ndarray | None, other: np.ndarray | None) -> np.ndarray:
         dtype = op.result.type.dtype
         shape = op.result.type.shape
         on = np.broadcast_to(np.asarray(True if mask is None else mask), shape)
         out = np.array(np.broadcast_to(np.asarray(0 if other is None else other, dtype.register.numpy), shape))
-        buffer, at = self.access(op, "load", np.broadcast_to(pointers, shape), on)
-        if buffer:
-            places = at[on]
+        for buffer, at, lanes in self.access(op, "load", np.broadcast_to(pointers, shape), on):
+            places = at[lanes]
             if self.checks:
                 self.checks.load(op, buffer, places)
-            out[on] = unpack(buffer.flat[places], dtype)
+            out[lanes] = unpack(buffer.flat[places], dtype)
         return out
 
     def store(self, op: Op, pointers: np.ndarray, value: np.ndarray, mask: np.ndarray | None) -> None:
         dtype, shape = op.operands[0].type.dtype, op.operands[0].type.shape
         on = np.broadcast_to(np.asarray(True if mask is None else mask), shape)
-        buffer, at = self.access(op, "store", np.broadcast_to(pointers, shape), on)
-        if buffer:
-            places, new = at[on], pack(np.broadcast_to(value, shape)[on], dtype)
+        for buffer, at, lanes in self.access(op, "store", np.broadcast_to(pointers, shape), on):
+            places, new = at[lanes], pack(np.broadcast_to(value, shape)[lanes], dtype)
             if self.checks:
                 self.checks.store(op, buffer, places, new)
             else:

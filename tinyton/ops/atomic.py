@@ -53,17 +53,17 @@ def _fetch(run, op, ptr, value, mask=None, expected=None):
     dtype, how, shape = op.operands[0].type.dtype, op.attrs["how"], op.operands[0].type.shape
     on = np.broadcast_to(np.asarray(True if mask is None else mask), shape)
     out = np.zeros(shape, dtype.register.numpy)
-    buffer, at = run.access(op, "atomic", np.broadcast_to(ptr, shape), on)
     bits = f"u{dtype.itemsize}"
-    for now in _turns(np.flatnonzero(on), at):
-        places, x = at.flat[now], np.reshape(value, -1)[now]
-        old = buffer.flat[places]
-        if how == "cas":
-            same = old.view(bits) == pack(np.reshape(expected, -1)[now], dtype).view(bits)
-            new = np.where(same, pack(x, dtype), old)
-        else:
-            new = pack(round_to(MEANING[how](unpack(old, dtype), x), dtype), dtype)
-        buffer.flat[places], out.flat[now] = new, unpack(old, dtype)
+    for buffer, at, lanes in run.access(op, "atomic", np.broadcast_to(ptr, shape), on):
+        for now in _turns(np.flatnonzero(lanes), at):
+            places, x = at.flat[now], np.reshape(value, -1)[now]
+            old = buffer.flat[places]
+            if how == "cas":
+                same = old.view(bits) == pack(np.reshape(expected, -1)[now], dtype).view(bits)
+                new = np.where(same, pack(x, dtype), old)
+            else:
+                new = pack(round_to(MEANING[how](unpack(old, dtype), x), dtype), dtype)
+            buffer.flat[places], out.flat[now] = new, unpack(old, dtype)
     return out
 
 

@@ -54,7 +54,7 @@ def full_tile(x: Value) -> Value:
 @op(numpy=lambda run, op, x: np.transpose(x, op.attrs["order"]), emit=_permute_frame, kind="view")
 def permute(b: Builder, x: Value, *dims: object) -> Value:
     """The tile with its dimensions in another order: dimension k of the result is dimension ``dims[k]`` of ``x``."""
-    x = number(b, x)
+    x = value_of(b, x)
     rank = len(x.type.shape)
     order = tuple(axis_of(d, rank) for d in _given(dims, "dims"))
     if sorted(order) != list(range(rank)):
@@ -65,7 +65,7 @@ def permute(b: Builder, x: Value, *dims: object) -> Value:
 @op(numpy=None, emit=None, kind="macro")
 def trans(b: Builder, x: Value, *dims: object) -> Value:
     """The tile with its last two dimensions swapped, or in the order ``dims``."""
-    x = number(b, x)
+    x = value_of(b, x)
     rank = len(x.type.shape)
     if not dims and rank < 2:
         raise KernelTypeError(f"there is nothing to transpose in {x.type}")
@@ -75,7 +75,7 @@ def trans(b: Builder, x: Value, *dims: object) -> Value:
 @op(numpy=lambda run, op, x: np.reshape(x, op.result.type.shape), emit=_reshape_frame, kind="view")
 def reshape(b: Builder, x: Value, *shape: object) -> Value:
     """The same elements, in row-major order, as a tile of ``shape``, whose extents are powers of two."""
-    x, to = full_tile(number(b, x)), _given(shape, "shape")
+    x, to = full_tile(value_of(b, x)), _given(shape, "shape")
     if prod(to) != prod(x.type.shape) or min(to, default=1) < 1:
         raise KernelValueError(f"{list(x.type.shape)} does not have as many elements as {list(to)}", argument="shape")
     return x if to == x.type.shape else b.add("reshape", (x,), x.type.with_shape(to))
