@@ -693,3 +693,22 @@ def test_processes_that_are_spawned(compiler, tmp_path):
             print(*pool.map(work, range(2)))
     """
     assert python(tmp_path, script, TINYTON_BACKEND=compiler).stdout.split() == ["True"] * 3
+
+
+def test_memory_outlives_the_launches_that_use_it(compiler):
+    """An array that is dropped at once, while its kernel still waits or runs; what takes its place stays whole."""
+    k = kernel("""
+@tt.jit
+def k(x, n, rounds):
+    i = tt.arange(0, 256)
+    for r in range(rounds):
+        for first in range(0, n, 256):
+            tt.store(x + first + i, r)
+""")
+    n = 1 << 16
+    k[1](tt.zeros(n, tt.int32), n, 1)
+    for _ in range(20):
+        k[1](tt.zeros(n, tt.int32), n, 50)
+        fresh = np.full(n, 7, np.int32)
+        tt.synchronize()
+        assert (fresh == 7).all()

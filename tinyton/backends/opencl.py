@@ -195,7 +195,9 @@ class Executor:
             host = np.empty(size + 64, np.uint8)
         except (MemoryError, ValueError):
             raise BackendError(f"{nbytes} bytes cannot be allocated on the OpenCL device") from None
-        return self.borrow(host[-host.__array_interface__["data"][0] % 64 :][:size])
+        buffer = self.borrow(host[-host.__array_interface__["data"][0] % 64 :][:size])
+        buffer.held = Held(self, host)
+        return buffer
 
     def _buffer(self, nbytes: int, flags: int, **options: Any) -> Any:
         try:
@@ -246,3 +248,14 @@ class Executor:
     # <<<
     def synchronize(self) -> None:
         self.queue.finish()
+
+
+class Held:
+    """Host memory that a buffer uses: it goes when the device is done with what was launched before."""
+
+    def __init__(self, executor: Executor, host: np.ndarray):
+        self.executor, self.host = executor, host
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # a forked process without a queue, or the end of the process
+            self.executor.queue.finish()
