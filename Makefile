@@ -17,11 +17,11 @@ book: .venv/book.stamp
 	@echo "What this machine can run:      $(BIN)/python -m tinyton doctor"
 
 # One pytest run holds everything that is checked, so its closing line is the verdict. A notebook's cells share a
-# kernel, so a module's tests stay on one worker (loadscope).
+# kernel, so a module's tests stay on one worker (loadscope). A worker that dies ends the run.
 test: .venv/test.stamp
 	$(BIN)/ruff check --output-format concise .
 	$(BIN)/ruff format --check .
-	$(BIN)/pytest -q -n 2 --dist loadscope --nbval --nbval-current-env --nbval-cell-timeout=120 --cuda-text
+	$(BIN)/pytest -q -n 2 --max-worker-restart=0 --dist loadscope --nbval --nbval-current-env --nbval-cell-timeout=120 --cuda-text
 
 lab: .venv/book.stamp
 	$(BIN)/jupyter lab chapters

@@ -350,15 +350,3 @@ for k in range(a):
         tt.store(out + i, tt.where(i == k, k, tt.load(out + i)))
 """
     assert run(lines, 8, mapping=mapping) == [0, 1, 0, 3, 0, 5, 0, 7]
-
-
-def test_a_step_of_0_at_run_time(interpreter):
-    k = kernel("""
-@tt.jit
-def k(x, step):
-    for i in range(0, 5, step):
-        tt.store(x, i)
-""")
-    with pytest.raises(tt.KernelValueError, match=r"program \(0, 0, 0\): the step of the range is 0") as e:
-        k[1](np.zeros(1, np.int32), 0)
-    assert "for i in range(0, 5, step)" in str(e.value) and "^" in str(e.value)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from ..errors import KernelValueError
 from ..ir import Builder
 from . import op
 
 
 def _for(run, op, low, high, step, *carried):
-    if not step:
-        raise KernelValueError(f"program {run.program}: the step of the range is 0", op.loc)
-    for k in range(int(low), int(high), int(step)):
+    for k in range(int(low), int(high), int(step)) if step else ():
         if op.attrs.get("stops") and not carried[0]:
             break
         carried = run.block(op.blocks[0], (op.blocks[0].params[0].type.dtype.numpy.type(k), *carried))
