@@ -81,6 +81,12 @@ def kernel(text, **names):
     return scope["k"]
 
 
+def underlined(error):
+    """What the carets of an error are under."""
+    code, carets = str(error).split("\n")[1:3]
+    return code[carets.index("^") : len(carets)]
+
+
 def same_bits(got, want):
     """Asserts equality to the last bit, signs of zeros included; any NaN equals any NaN."""
     got, want = np.asarray(got), np.asarray(want)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tinyton as tt
-from conftest import choose, kernel, mappings, same_bits
+from conftest import choose, kernel, mappings, same_bits, underlined
 
 NP = {d.name: np.dtype(d.name if d.name != "bfloat16" else ml_dtypes.bfloat16) for d in tt.dtypes.ALL}
 INTS = ("int32", "uint32", "int64", "uint64")
@@ -268,6 +268,5 @@ def test_mistakes(interpreter, line, under, words):
     k = kernel(f"@tt.jit\ndef k(x, f):\n    i = tt.arange(0, 8)\n    {line}")
     with pytest.raises(tt.TinytonError) as caught:
         k[1](np.zeros(8, np.int16), np.zeros(8, np.float32))
-    text, carets = str(caught.value).split("\n")[1:3]
-    assert text[carets.index("^") :][: carets.count("^")] == under
+    assert underlined(caught.value) == under
     assert words in str(caught.value)

@@ -6,7 +6,7 @@ import pytest
 import tinyton as triton
 import tinyton as tt
 import tinyton.language as tl
-from conftest import Guarded, choose, kernel, mappings
+from conftest import Guarded, choose, kernel, mappings, underlined
 
 
 @pytest.fixture(params=mappings(None, 4))
@@ -181,6 +181,5 @@ def test_mistakes(interpreter, line, under, words):
     k = kernel(f"@tt.jit\ndef k(x, n):\n    i = tt.arange(0, 8){lines}")
     with pytest.raises(tt.TinytonError) as caught:
         k[1](np.zeros(64, np.int32), 8)
-    text, carets = str(caught.value).split("\n")[1:3]
-    assert text[carets.index("^") :][: carets.count("^")] == under
+    assert underlined(caught.value) == under
     assert words in str(caught.value)

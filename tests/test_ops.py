@@ -10,17 +10,12 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 import pytest
+from model import ALL, FLOATS, HALVES, INTS, SIGNED, UNSIGNED
 
 import tinyton as tt
 from conftest import Guarded, kernel, same_bits
 
 NP = {d.name: np.dtype(d.name if d.name != "bfloat16" else ml_dtypes.bfloat16) for d in tt.dtypes.ALL}
-SIGNED = ("int8", "int16", "int32", "int64")
-UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
-INTS = SIGNED + UNSIGNED
-HALVES = ("float16", "bfloat16")
-FLOATS = (*HALVES, "float32", "float64")
-ALL = ("bool", *INTS, *FLOATS)
 TT = {name: f"tt.{name}" if name != "bool" else "tt.bool_" for name in ALL}
 N, BLOCK = 211, 256
 

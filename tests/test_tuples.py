@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tinyton as tt
-from conftest import kernel, mappings
+from conftest import kernel, mappings, underlined
 from tinyton.ir import Value
 from tinyton.ops.typing import Struct, flatten
 
@@ -162,6 +162,5 @@ def test_errors(interpreter, case):
     lines, under, message = ERRORS[case]
     with pytest.raises(tt.TinytonError) as caught:
         run(lines, 3)
-    _, code, carets, *_ = str(caught.value).split("\n")
-    assert code[carets.index("^") : len(carets)] == under
+    assert underlined(caught.value) == under
     assert message in str(caught.value)
