@@ -11,8 +11,8 @@ import tinyton
 
 PACKAGE = Path(tinyton.__file__).parent
 ORDER = """
-    _later errors dtypes ir layout ops language frontend specialize passes codegen cache backends arrays launch
-    dispatch compiled jit
+    _later errors dtypes ir layout ops language spelling frontend specialize passes codegen cache backends arrays launch
+    dispatch compiled jit tile
 """.split()
 RANK = {room: k for k, room in enumerate(ORDER)}
 TOOLS = len(ORDER)  # what is in no row above is a tool: it may import anything, and no room imports it

@@ -29,6 +29,11 @@ from .passes.lint import lint, warn
 # <<<
 from .specialize import Arg, Specialization, exact, parse
 
+# >>> stage 6
+from .spelling import Spelling
+
+# <<<
+
 JIT_OPTIONS = {"do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline"}
 JIT_OPTIONS |= {"repr", "launch_metadata", "version"}
 VARIANTS = 64  # compiled variants that one kernel keeps; the one unused for longest goes first
@@ -65,8 +70,19 @@ class Variants(OrderedDict):
 class JITFunction:
     """A kernel. ``kernel[grid](*args, **meta)`` launches it; ``kernel.compile(*args, **meta)`` compiles it only."""
 
-    def __init__(self, function: Callable, rules: Mapping[str, Callable] | None = None, **options: Any):
+    def __init__(
+        self,
+        function: Callable,
+        rules: Mapping[str, Callable] | None = None,
+        # >>> stage 6
+        spelling: Spelling | None = None,
+        # <<<
+        **options: Any,
+    ):
         self.source: Source = replace(capture(function), asserts=options.get("debug") is not False)
+        # >>> stage 6
+        self.source = replace(self.source, spelling=spelling)
+        # <<<
         update_wrapper(self, function)
         self.fn, self.options, self.rules = function, options, dict(rules or getattr(function, "heuristics", {}))
         self.hooks: list[Callable] = []
@@ -163,7 +179,7 @@ class JITFunction:
         try:
             options = {k: kwargs.pop(k, None) for k in OPTIONS}
             bound = self._bind(args, kwargs, options)
-            types = {n: as_type(n, bound[n]) for n in self.runtime}
+            types = {n: as_type(n, x) for n, x in bound.items() if n not in self.source.constexprs}
             return self._variant(bound | types, options)[0]
         except TinytonError as error:
             raise error.with_traceback(None) from None
@@ -219,7 +235,7 @@ class JITFunction:
         bound |= {n: from_dlpack(n, bound[n]) for n in self.runtime if hasattr(bound.get(n), "__dlpack__")}
         for key, rule in self.rules.items():
             (options if key in options else bound)[key] = rule({**options, **bound})
-        return bound
+        return {n: bound[n] for n in self.names}
 
     def _variant(
         self, bound: dict[str, Any], options: dict[str, Any]
@@ -228,7 +244,7 @@ class JITFunction:
         executor = backends.current()
         asked = check_options(options, executor.limits["threads"])
         meta = self.constants(bound)
-        described = {n: self.describe(n, bound[n], executor) for n in self.runtime if n not in meta}
+        described = {n: self.describe(n, x, executor) for n, x in bound.items() if n not in meta}
         args = {n: a for n, (a, _) in described.items()}
         outside = self.outside(meta.values())
         base = (

@@ -30,8 +30,8 @@ class LanguageFunction:
     """A name of the kernel language, such as ``tt.load``: usable in kernels only, unless it has a meaning on the
     host."""
 
-    def __init__(self, name: str, entry: Entry):
-        self.entry = entry
+    def __init__(self, name: str, entry: Entry, module: str = "tt", decorator: str = "jit"):
+        self.entry, self.module, self.decorator = entry, module, decorator
         self.host = entry.host  # what it means outside kernels, if anything
         self.__name__ = name
         self.__doc__ = inspect.getdoc(entry.rule)
@@ -39,11 +39,12 @@ class LanguageFunction:
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         if self.host is None:
-            raise TinytonError(f"tt.{self.__name__} is for kernels: call it in a function under @tt.jit")
+            where = f"call it in a function under @{self.module}.{self.decorator}"
+            raise TinytonError(f"{self.module}.{self.__name__} is for kernels: {where}")
         return self.host(*args, **kwargs)
 
     def __repr__(self) -> str:
-        return f"tt.{self.__name__}{self.__signature__}"
+        return f"{self.module}.{self.__name__}{self.__signature__}"
 
 
 FUNCTIONS = {name: LanguageFunction(name, entry) for name, entry in ops.PUBLIC.items()}

@@ -80,7 +80,7 @@ def attribute(t: Tracer, node: ast.Attribute) -> object:
     if isinstance(owner, Struct) and node.attr in owner.METHODS:
         return Method(OPS[owner.METHODS[node.attr]].rule, owner)
     is_number = isinstance(owner, (bool, int, float)) and not hasattr(owner, node.attr)
-    if is_number and node.attr in ("to", "dtype", *PUBLIC):
+    if is_number and node.attr in ("to", "dtype", "shape", "ndim", *t.methods()):
         owner = value_of(t.builder, owner)
     if isinstance(owner, Value):
         if node.attr in ("dtype", "type"):
@@ -92,10 +92,12 @@ def attribute(t: Tracer, node: ast.Attribute) -> object:
             )
         if node.attr == "shape":
             return owner.type.shape
+        if node.attr == "ndim":
+            return len(owner.type.shape)
         if node.attr == "T" and "trans" in PUBLIC:
             return PUBLIC["trans"].rule(t.builder, owner)
-        if node.attr in PUBLIC or node.attr == "to":
-            return Method(OPS["cast"].rule if node.attr == "to" else PUBLIC[node.attr].rule, owner)
+        if node.attr in t.methods() or node.attr == "to":
+            return Method(OPS["cast"].rule if node.attr == "to" else t.methods()[node.attr].rule, owner)
         raise KernelTypeError(f"a tile has .dtype, .shape and the functions of tt as methods, no .{node.attr}")
     if not hasattr(owner, node.attr):
         if isinstance(owner, ModuleType) and node.attr in LATER:
@@ -207,7 +209,7 @@ def call(t: Tracer, node: ast.Call) -> object:
     if isinstance(function, LanguageFunction):
         if function.entry.host and not values:
             return python(lambda: function.entry.host(*args, **kwargs))
-        return apply(t, node, f"tt.{function.__name__}", function.entry.rule, args, kwargs)
+        return apply(t, node, f"{function.module}.{function.__name__}", function.entry.rule, args, kwargs)
     # >>> stage 7
     if isinstance(getattr(function, "source", None), Source):
         return t.builder.call(function, *args, **kwargs)

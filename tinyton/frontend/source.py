@@ -12,6 +12,11 @@ from dataclasses import dataclass, replace
 from ..errors import KernelSyntaxError, KernelTypeError, Loc
 from ..language import constexpr
 
+# >>> stage 6
+from ..spelling import ConstantAnnotation, Spelling
+
+# <<<
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -26,6 +31,9 @@ class Source:
     constexprs: frozenset[str]
     outside: tuple[str, ...]
     asserts: bool = True  # device_assert is compiled
+    # >>> stage 6
+    spelling: Spelling | None = None  # None: pointers, with the names of tt
+    # <<<
 
     def loc(self, node: ast.AST) -> Loc:
         """Where ``node`` is, for messages: columns count characters, a span ends with its first line."""
@@ -111,6 +119,10 @@ def _is_constexpr(annotation: object, source: Source) -> bool:
             annotation = eval(annotation, source.scope())  # noqa: S307  (the user's own annotation)
         except Exception:
             return annotation.split(".")[-1].strip() == "constexpr"  # type: ignore[union-attr]
+    # >>> stage 6
+    if any(isinstance(mark, ConstantAnnotation) for mark in getattr(annotation, "__metadata__", ())):
+        return True
+    # <<<
     return annotation is constexpr
 
 

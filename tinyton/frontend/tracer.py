@@ -14,8 +14,13 @@ import numpy as np
 from .._later import LATER
 from ..errors import KernelSyntaxError, KernelTypeError, Loc, TinytonError
 from ..ir import Block, Builder, Kernel, Op, Type, Value
-from ..ops import PUBLIC
+from ..ops import PUBLIC, Entry
 
+# >>> stage 6
+from ..ops.typing import flatten
+from ..spelling import Leaf
+
+# <<<
 # >>> stage 7
 from .calls import inline
 
@@ -119,7 +124,19 @@ class Tracer:
         except TinytonError as error:
             if error.loc is None:
                 error.loc = self.loc(node) if hasattr(node, "lineno") else None
+            # >>> stage 6
+            if self.source.spelling and (error.loc is None or error.loc.kernel == self.source.name):
+                error.message = self.source.spelling.words(error.message)
+            # <<<
             raise
+
+    def methods(self) -> Mapping[str, Entry]:
+        """The functions that tiles have as methods."""
+        # >>> stage 6
+        if self.source.spelling:
+            return self.source.spelling.functions
+        # <<<
+        return PUBLIC
 
     def loc(self, node: ast.AST) -> Loc:
         """Where a node is, and which calls led there."""
@@ -197,13 +214,25 @@ def plain(value: object, name: str) -> object:
     return value
 
 
+# >>> stage 6
+def _filled(x: object, named: Mapping[str, Value]) -> object:
+    """A compile-time value with the arguments in it, where it only names them."""
+    leaves, rebuild = flatten(x)
+    return rebuild([named.get(v.name, v) if isinstance(v, Leaf) else v for v in leaves])
+
+
+# <<<
 def trace(source: Source, types: Mapping[str, Type], constants: Mapping[str, object], weak: frozenset[str]) -> Kernel:
     """The IR of a kernel for these argument types and constexpr values. ``weak`` names the float arguments."""
     tracer = Tracer()
     params = tuple(Value(t, name) for name, t in types.items())
     tracer.builder.asserts = source.asserts
     tracer.builder.weak.update(v for v in params if v.name in weak)
-    tracer.enter(source, {v.name: v for v in params} | dict(constants))
+    named = {v.name: v for v in params}
+    # >>> stage 6
+    constants = {n: _filled(x, named) for n, x in constants.items()}
+    # <<<
+    tracer.enter(source, named | dict(constants))
     # >>> stage 5
     try:
         tracer.function()

@@ -12,6 +12,8 @@ from .ops import Entry
 class LanguageFunction:
     """A name of the kernel language, such as ``tt.load``: usable in kernels only."""
 
+    module = "tt"
+
     def __init__(self, name: str, entry: Entry):
         self.entry = entry
         self.__name__ = name

@@ -1,0 +1,197 @@
+"""`@ct.kernel` and `ct.launch`: an array that is passed becomes a pointer, extents and strides in the compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from ..arrays import from_dlpack
+from ..backends import current
+from ..errors import LaunchError, TinytonError
+from ..jit import JITFunction
+from ..ops.typing import Struct
+from ..spelling import Leaf
+from .array import Array
+from .language import NAMES, SPELLING
+
+MOST = (1 << 24) - 1  # programs along an axis of the grid
+
+
+class ArgumentError(LaunchError, TypeError):
+    """An argument of the wrong kind on the host."""
+
+
+class RangeError(LaunchError, ValueError):
+    """An argument on the host that is out of what is allowed."""
+
+
+@dataclass(frozen=True)
+class ByTarget:
+    """A hint whose value depends on the device: ``ByTarget(sm_90=4, default=2)``."""
+
+    values: Mapping[str, int]
+
+    def __init__(self, *, default: int | None = None, **values: int):
+        object.__setattr__(self, "values", values | {"default": default})
+
+    def on(self, arch: str) -> int | None:
+        return self.values.get(arch, self.values["default"])
+
+
+HINTS = {"num_ctas": (1, 2, 4, 8, 16), "occupancy": range(1, 33), "opt_level": range(4), "num_worker_warps": (4, 8)}
+
+
+def _checked(hints: Mapping[str, Any]) -> dict[str, Any]:
+    for name, hint in hints.items():
+        if name not in HINTS:
+            raise ArgumentError(f"a kernel has no hint {name}; there are {', '.join(HINTS)}")
+        for value in hint.values.values() if isinstance(hint, ByTarget) else [hint]:
+            whole = hasattr(value, "__index__") and not isinstance(value, bool)
+            if value is not None and (not whole or value not in HINTS[name]):
+                known = HINTS[name]
+                what = f"{known[0]} to {known[-1]}" if isinstance(known, range) else ", ".join(map(str, known))
+                raise RangeError(f"{name} is one of {what}, not {value!r}")
+    return dict(hints)
+
+
+class Kernel(JITFunction):
+    """A kernel about arrays, made by `kernel` and launched by `launch`."""
+
+    def __init__(self, function: Callable, **hints: Any):
+        self.hints = _checked(hints)
+        super().__init__(function, spelling=SPELLING)
+
+    def __call__(self, *args: object, **kwargs: object) -> None:
+        name = self.source.name
+        raise ArgumentError(f"{name} is a kernel: launch it with ct.launch(stream, grid, {name}, (arguments))")
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        return self()  # type: ignore[return-value]
+
+    def replace_hints(self, **hints: Any) -> Kernel:
+        """The same kernel with other hints; it is compiled anew."""
+        return Kernel(self.fn, **{**self.hints, **hints})
+
+    def chosen(self) -> dict[str, Any]:
+        """The launch options that the hints ask for: warps a program. The others have no effect."""
+        hint = self.hints.get("num_worker_warps")
+        return {"num_warps": hint.on(current().arch) if isinstance(hint, ByTarget) else hint}
+
+    def _bind(self, args: tuple, named: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+        """Arguments by name; those of which a parameter is made stand behind it."""
+        bound = super()._bind(args, named, options)
+        out: dict[str, Any] = {}
+        for name in self.names:
+            parts: dict[str, Any] = {}
+            fixed = name in self.source.constexprs
+            out[name] = bound[name] if fixed else take_apart(name, bound[name], parts)
+            out |= parts
+            if isinstance(out[name], Leaf):  # a number
+                out[name] = bound[name]
+        return out
+
+    def constants(self, bound: Mapping[str, Any]) -> dict[str, object]:
+        return {n: x for n, x in bound.items() if n in self.source.constexprs or isinstance(x, (Struct, tuple))}
+
+
+def take_apart(name: str, x: Any, parts: dict[str, Any]) -> Any:
+    """What stands for an argument while the kernel is compiled, with a `Leaf` for each of its ``parts``."""
+    if isinstance(x, tuple):
+        return tuple(take_apart(f"{name}[{k}]", v, parts) for k, v in enumerate(x))
+    if hasattr(x, "__dlpack__"):
+        x = from_dlpack(name, x)
+    found = extents(x)
+    if found is None:
+        parts[name] = x
+        return Leaf(name)
+    parts[f"{name}.data"] = x
+    ends: list[tuple] = []
+    for word, numbers in zip(("shape", "stride"), found, strict=True):
+        ends.append(
+            tuple(1 if word == "stride" and n == 1 else Leaf(f"{name}.{word}{d}") for d, n in enumerate(numbers))
+        )
+        parts |= {leaf.name: int(n) for leaf, n in zip(ends[-1], numbers, strict=True) if isinstance(leaf, Leaf)}
+    return Array(Leaf(f"{name}.data"), *ends)
+
+
+def extents(x: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Shape and strides, in elements, of an array; None of anything else."""
+    if hasattr(x, "stride") and hasattr(x, "is_cuda"):
+        return tuple(x.shape), tuple(x.stride())
+    words = getattr(x, "__cuda_array_interface__", {})
+    shape, strides = getattr(x, "shape", words.get("shape")), getattr(x, "strides", words.get("strides"))
+    if shape is None or isinstance(x, np.generic):
+        return None
+    shape = tuple(shape)
+    if strides is None:
+        return shape, tuple(int(np.prod(shape[d + 1 :])) for d in range(len(shape)))
+    size = getattr(x.dtype, "itemsize", None) if hasattr(x, "dtype") else np.dtype(words["typestr"]).itemsize
+    return shape, tuple(s // size for s in strides)
+
+
+def kernel(function: Callable | None = None, /, **hints: Any) -> Any:
+    """Makes a kernel of a function: ``@ct.kernel``, or ``@ct.kernel(occupancy=2)``.
+
+    Hints are ints or `ByTarget`: ``num_worker_warps`` (4 or 8) is the number of warps a program; ``num_ctas``,
+    ``occupancy`` and ``opt_level`` are checked and have no effect. See `launch` for an example.
+    """
+    try:
+        return partial(Kernel, **_checked(hints)) if function is None else Kernel(function, **hints)
+    except TinytonError as error:
+        raise error.with_traceback(None) from None
+
+
+def launch(stream: Any, grid: tuple[int, ...], kernel: Kernel, args: tuple, /) -> None:
+    """Runs ``kernel`` over ``grid``, a tuple of up to three ints, with ``args``, a tuple of all its arguments.
+
+    ``stream`` is None or 0 for the executor's own, or a stream of PyCUDA, torch or CuPy. Arrays of NumPy, torch, CuPy,
+    PyCUDA, and what speaks DLPack are taken as they are, with any strides; ints are int32 if they fit, else int64;
+    floats take the type of what they meet.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def double(x, TILE: ct.Constant[int]):
+    ...     i = ct.bid(0)
+    ...     ct.store(x, i, 2 * ct.load(x, i, TILE))
+    >>> a = np.arange(5, dtype=np.int32)
+    >>> ct.launch(None, (2,), double, (a, 4))
+    >>> a.tolist()
+    [0, 2, 4, 6, 8]
+    """
+    try:
+        if not isinstance(kernel, Kernel):
+            raise ArgumentError(f"launch runs what is under @ct.kernel, not {kernel!r}")
+        if not isinstance(args, tuple):
+            raise ArgumentError(f"the arguments of {kernel.source.name} are a tuple, not a {type(args).__name__}")
+        if len(args) != len(kernel.names):
+            names = ", ".join(kernel.names)
+            raise ArgumentError(f"{kernel.source.name} takes {len(kernel.names)} arguments ({names}), not {len(args)}")
+        options = (
+            kernel.chosen()["num_warps"],
+            None,
+            None,
+            None,
+            stream if stream is not None and stream != 0 else None,
+        )
+        kernel.launch(_grid(grid), args, {}, options)
+    except TinytonError as error:
+        raise error.with_traceback(None) from None
+
+
+def _grid(grid: Any) -> tuple[int, int, int]:
+    if not isinstance(grid, tuple) or len(grid) > 3:
+        raise ArgumentError(f"the grid is a tuple of up to three ints, not {grid!r}")
+    for axis, n in enumerate(grid):
+        if isinstance(n, (bool, float)) or not hasattr(n, "__index__"):
+            raise ArgumentError(f"axis {axis} of the grid is {n!r}, a {type(n).__name__}; it must be an int")
+        if not 0 <= n <= MOST:
+            raise RangeError(f"axis {axis} of the grid is {n}; it must be 0 to {MOST}, 24 bits")
+    return (*map(index, grid), *(1,) * (3 - len(grid)))
+
+
+NAMES |= {"kernel": kernel, "launch": launch, "ByTarget": ByTarget, "Array": Array}

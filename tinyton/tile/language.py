@@ -1,0 +1,66 @@
+"""The names of this spelling. A function here is a typing rule, made of the ops that both spellings have."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from .. import dtypes
+from ..errors import BackendError, KernelSyntaxError, KernelTypeError, KernelValueError, TinytonError
+from ..language import DTYPES, LanguageFunction
+from ..ops import PUBLIC, Entry
+from ..spelling import ConstantAnnotation, Spelling
+
+FUNCTIONS: dict[str, Entry] = {}
+NAMES: dict[str, Any] = {}  # everything that the module has
+MEANINGS: dict[Any, str] = {ast.MatMult: "matmul", ast.Pow: "pow"}
+WORDING = (
+    (r"@tt\.jit", "@ct.kernel"),
+    (r"\btt\.", "ct."),
+    (r"\.to\(", ".astype("),
+    (r"the functions of tt", "the functions of ct"),
+    (r"tt\.constexpr", "ct.Constant"),
+)
+SPELLING = Spelling("ct", FUNCTIONS, MEANINGS, WORDING)
+
+
+def function(name: str = "", host: Callable | None = None) -> Callable[[Callable], Callable]:
+    """Registers a typing rule as a function of this spelling; ``host`` is what it gives outside kernels."""
+
+    def register(rule: Callable) -> Callable:
+        add(name or rule.__name__.rstrip("_"), Entry(rule.__name__, rule, None, None, "macro", host=host))  # type: ignore[arg-type]
+        return rule
+
+    return register
+
+
+def add(name: str, entry: Entry) -> None:
+    FUNCTIONS[name] = entry
+    NAMES[name] = LanguageFunction(name, entry, "ct", "kernel")
+
+
+def share(*names: str, **renamed: str) -> None:
+    """Takes functions over from tt; ``new="old"`` under another name. Those of later stages are left out."""
+    for name, old in (dict(zip(names, names, strict=True)) | renamed).items():
+        if old in PUBLIC:
+            add(name, PUBLIC[old])
+
+
+class Constant:
+    """Annotates a parameter whose value is fixed when the kernel is compiled: ``SIZE: ct.Constant[int]``, or
+    ``ct.Constant`` for a value of any type."""
+
+    def __class_getitem__(cls, kind: Any) -> Any:
+        return Annotated[kind, ConstantAnnotation()]
+
+    __metadata__ = (ConstantAnnotation(),)
+
+
+NAMES |= {name: d for name, d in DTYPES.items() if name != "int1"}
+NAMES |= {"DType": dtypes.DType, "Constant": Constant, "ConstantAnnotation": ConstantAnnotation}
+NAMES |= {"TileError": TinytonError, "TileSyntaxError": KernelSyntaxError, "TileTypeError": KernelTypeError}
+NAMES |= {"TileValueError": KernelValueError, "TileCompilerExecutionError": BackendError}
+
+share("exp", "exp2", "log", "sqrt", "rsqrt", "floor", "ceil", "tanh", "where", "maximum", "minimum", "abs", "cdiv")
+share(bid="program_id", num_blocks="num_programs")
