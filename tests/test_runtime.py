@@ -13,6 +13,7 @@ import pytest
 
 import tinyton as triton
 import tinyton.language as tl
+import tinyton.tile as ct
 from conftest import kernel
 from tinyton import arrays, dispatch
 
@@ -377,3 +378,26 @@ def test_variants_that_go_are_forgotten_on_the_short_way(driver, monkeypatch):
     assert not k._routes
     k[1](x, out, 64, BLOCK=64)
     assert not driver.calls and len(long) == 1
+
+
+def test_the_short_way_of_arrays(driver, monkeypatch):
+    @ct.kernel
+    def scale(x, out, stream, TILE: ct.Constant[int]):
+        i = ct.bid(0)
+        ct.store(out, (i, 0), ct.load(x, (i, 0), (TILE, TILE)) * stream)
+
+    def matrix(address, rows, columns):
+        x = device(address)
+        x.executor, x.shape = driver, (rows, columns)
+        return x
+
+    x, out = matrix(1024, 64, 80), matrix(2048, 64, 80)
+    long = learned(scale, driver, monkeypatch, ("a", (x, out, 3, 16), {}))
+    ct.launch(None, (3,), scale, (x, out, 3, 16))
+    ct.launch(None, (3, 2), scale, (matrix(4096, 128, 16), out, 5, 16))  # new extents, the same divisibility
+    assert driver.calls == [("a", (3, 1, 1), (1024, 64, 80, 80, 2048, 64, 80, 80, 3)),
+                            ("a", (3, 2, 1), (4096, 128, 16, 16, 2048, 64, 80, 80, 5))]  # fmt: skip
+    others = (matrix(4096, 64, 81), matrix(4096, 64, 1), matrix(4096, 2**31, 16), device(4096))
+    for k, other in enumerate(others):  # not divisible, a stride of 1, beyond 32 bits, one dimension
+        ct.launch(None, (1,), scale, (other, out, 3, 16))
+        assert len(long) == k + 1 and len(driver.calls) == 2

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -25,19 +26,43 @@ BACKEND = getattr(os.environ, "encodekey", str)("TINYTON_BACKEND")
 ROUTES = 4  # argument classes that one kernel keeps a short way for
 
 
-class Route:
-    """The short way for one tuple of argument classes: Python that reads them, and the variants seen so far."""
+@dataclass(frozen=True)
+class Kind:
+    """What of an argument decides how it is read: its class, and of an array that a kernel knows as one, which of its
+    strides are 1."""
 
-    def __init__(self, kernel: Any, classes: tuple[type, ...], outside: list[tuple[Any, str]]):
-        self.classes, self.outside = classes, outside
+    cls: type
+    ones: tuple[bool, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Read:
+    """Python that reads an argument: what is passed on and what belongs to the key, what must have run before that,
+    and what makes it a case for the long way."""
+
+    passed: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
+    pointer: bool = False  # the first of what is passed is an address
+    before: str = ""
+    doubts: tuple[str, ...] = ()
+
+
+class Route:
+    """The short way for one tuple of kinds of arguments: Python that reads them, and the variants seen so far."""
+
+    def __init__(self, kernel: Any, kinds: tuple[Kind, ...], outside: list[tuple[Any, str]]):
+        self.kinds, self.outside = kinds, outside
         self.entries: dict[tuple, tuple] = {}
-        self.reads = [_read(cls, name) for cls, name in zip(classes, kernel.runtime, strict=True)]
-        parts = [part for r in self.reads if r for part in r[1]]
+        self.reads = [_read(kind, name) for kind, name in zip(kinds, kernel.runtime, strict=True)]
+        parts = [part for r in self.reads if r for part in r.key]
         constants = [n for n in kernel.names if n not in kernel.runtime]
         for value in [*constants, *(_outside(f, path) for f, path in outside)]:
             parts += [f"{value}.__class__", value]
-        self.key = "".join(f"{part}, " for part in parts) + "num_warps, num_threads, _tt_environ.get(_tt_backend)"
-        text = f"def key({', '.join([*kernel.names, 'num_warps', 'num_threads'])}): return ({self.key})"
+        self.before = "; ".join(r.before for r in self.reads if r and r.before) or "pass"
+        options = [kernel.prefix + word for word in OPTIONS[:2]]
+        self.key = ", ".join([*parts, *options, "_tt_environ.get(_tt_backend)"])
+        text = f"def key({', '.join([*kernel.names, *options])}):\n"
+        text += f"    {self.before}\n    return ({self.key})"
         self.scope = _scope(f for f, _ in outside)
         self.key_of = _define(text, dict(self.scope))["key"]
 
@@ -49,26 +74,47 @@ class Route:
             self.entries[self.key_of(*values, *options[:2])] = entry
 
 
-def usable(classes: tuple[type, ...], executor: Any) -> bool:
-    return executor.name == "cuda" and all(_read(cls, "x") for cls in classes)
+def usable(kinds: tuple[Kind, ...], executor: Any) -> bool:
+    return executor.name == "cuda" and all(_read(kind, "x") for kind in kinds)
 
 
-def _read(cls: type, name: str) -> tuple[str, list[str]] | None:
-    """How an argument of this class is read: what is passed on, and what of it belongs to the key."""
+def _read(kind: Kind, name: str) -> Read | None:
+    """How an argument of this kind is read."""
+    cls = kind.cls
     module = cls.__module__.partition(".")[0]
-    if cls is DeviceArray:
-        return f"{name}.address", [f"{name}.dtype"]
     if cls is int:
-        return name, [f"-0x80000000 <= {name} <= 0x7fffffff", f"{name} & 15 == 0"]
+        return Read((name,), (f"-0x80000000 <= {name} <= 0x7fffffff", f"{name} & 15 == 0"))
     if cls is float or cls is bool:
-        return name, []
+        return Read((name,))
     if cls is type(None):  # known when the kernel is compiled, and not passed
-        return "", []
-    if module == "torch" and hasattr(cls, "data_ptr"):
-        return f"{name}.data_ptr()", [f"{name}.dtype", f"{name}.is_cuda"]
-    if module == "pycuda" and hasattr(cls, "gpudata"):
-        return f"int({name}.gpudata)", [f"{name}.dtype"]
-    return None
+        return Read()
+    if cls is DeviceArray:
+        address, key, steps = f"{name}.address", (f"{name}.dtype",), ""
+    elif module == "torch" and hasattr(cls, "data_ptr"):
+        address, key, steps = f"{name}.data_ptr()", (f"{name}.dtype", f"{name}.is_cuda"), f"{name}.stride()"
+    elif module == "pycuda" and hasattr(cls, "gpudata"):
+        address, key = f"int({name}.gpudata)", (f"{name}.dtype",)
+        steps = f"(s // {name}.dtype.itemsize for s in {name}.strides)"
+    else:
+        return None
+    # >>> stage 6
+    if kind.ones is not None:
+        shape, strides = ([f"_tt_{name}_{word}{d}" for d in range(len(kind.ones))] for word in ("shape", "stride"))
+        before = f"{_tuple(shape)} = {name}.shape"
+        if steps:
+            before += f"; {_tuple(strides)} = {steps}"
+        for d, stride in enumerate(strides if not steps else ()):  # row-major
+            before += f"; {stride} = {' * '.join(shape[d + 1 :]) or 1}"
+        numbers = [*shape, *(s for s, one in zip(strides, kind.ones, strict=True) if not one)]
+        key += tuple(f"{s} == 1" for s in strides) + tuple(f"{n} & 15 == 0" for n in numbers)
+        narrow = (f"not 0 <= ({' | '.join(numbers)}) <= 0x7fffffff",) if numbers else ()
+        return Read((address, *numbers), key, True, before, narrow)
+    # <<<
+    return Read((address,), key, True)
+
+
+def _tuple(names: list[str]) -> str:
+    return f"({''.join(f'{n}, ' for n in names)})"
 
 
 def entrance(kernel: Any, routes: list[Route], executor: Any = None) -> Callable[..., None]:
@@ -76,18 +122,19 @@ def entrance(kernel: Any, routes: list[Route], executor: Any = None) -> Callable
     constants = [n for n in kernel.names if n not in kernel.runtime]
     defaults = {p.name: p.default for p in kernel.source.params if p.default is not p.empty}
     bind = "".join(f"{n}=_tt_default_{n}, " if n in constants else f"{n}=_tt_missing, " for n in kernel.names)
-    options = ", ".join(OPTIONS)
+    options = [kernel.prefix + word for word in OPTIONS]
     scope = _scope([]) | {f"_tt_default_{n}": defaults.get(n, MISSING) for n in constants}
     scope |= {"_tt_missing": MISSING, "_tt_long": kernel.launch, "_tt_as_grid": as_grid, "_tt_LaunchError": LaunchError}
-    text = f"def {kernel.source.name}(_tt_grid, /, {bind}*_tt_extra, {'=None, '.join(OPTIONS)}=None, **_tt_named):\n"
+    text = f"def {kernel.source.name}(_tt_grid, /, {bind}*_tt_extra, {'=None, '.join(options)}=None, **_tt_named):\n"
     if routes:
         scope |= {"_tt_thread": threading.get_ident, "_tt_executor": executor, "_tt_refused": executor.refused}
         scope |= {"_tt_limits": executor.limits, "_tt_most": executor.limits["x"], "_tt_failure": executor.cu.Error}
     for k, route in enumerate(routes):
         scope |= route.scope | {f"_tt_entries{k}": route.entries}
-        scope |= {f"_tt_class{k}_{i}": cls for i, cls in enumerate(route.classes)}
+        scope |= {f"_tt_class{k}_{i}": kind.cls for i, kind in enumerate(route.kinds)}
         text += _short_way(kernel, route, k, constants, scope)
-    text += f"    _tt_long(_tt_grid, ({''.join(f'{n}, ' for n in kernel.names)}*_tt_extra,), _tt_named, ({options}))\n"
+    args = f"({''.join(f'{n}, ' for n in kernel.names)}*_tt_extra,)"
+    text += f"    _tt_long(_tt_grid, {args}, _tt_named, ({', '.join(options)}))\n"
     enter = _define(text, scope)[kernel.source.name]
     return enter if not kernel.hooks else partial(hooked, tuple(kernel.hooks), enter)
 
@@ -101,26 +148,33 @@ def hooked(hooks: tuple[Callable, ...], enter: Callable, grid: Any, /, *args: An
 def _short_way(kernel: Any, route: Route, k: int, constants: list[str], scope: dict[str, Any]) -> str:
     """Python that launches and returns if all is as it was before, and falls through otherwise."""
     test = " and ".join(f"{n}.__class__ is _tt_class{k}_{i}" for i, n in enumerate(kernel.runtime)) or "True"
-    pointers = [f"_tt_p{i}" for i, cls in enumerate(route.classes) if cls not in (int, float, bool, type(None))]
+    pointers = [f"_tt_p{i}" for i, read in enumerate(route.reads) if read and read.pointer]
     doubts = [f"({' | '.join(pointers)}) & 15"] if pointers else []
-    if any(cls.__module__.startswith("torch") for cls in route.classes):
-        scope["_tt_stream"] = sys.modules["torch"]._C._cuda_getCurrentRawStream
-        doubts.append("_tt_stream(0)")
+    if any(kind.cls.__module__.startswith("torch") for kind in route.kinds):
+        scope["_tt_torch_stream"] = sys.modules["torch"]._C._cuda_getCurrentRawStream
+        doubts.append("_tt_torch_stream(0)")
+    doubts += [doubt for read in route.reads if read for doubt in read.doubts]
     doubts += ["_tt_thread() != _tt_executor.thread", "_tt_executor.forked", "_tt_extra", "_tt_named"]
-    doubts += ["num_stages", "num_ctas", "stream is not None"]
-    passed = {f"_tt_p{i}": r[0] for i, r in enumerate(route.reads) if r and r[0]}
-    reads = "; ".join(f"{p} = {read}" for p, read in passed.items()) or "pass"
+    doubts += [f"{kernel.prefix}{word}" for word in OPTIONS[2:4]] + [f"{kernel.prefix}stream is not None"]
+    passed = [text for r in route.reads if r for text in r.passed]
+    for i, r in enumerate(route.reads):
+        if r and r.pointer:
+            passed[passed.index(r.passed[0])] = f"_tt_p{i}"
+    reads = "; ".join(f"_tt_p{i} = {r.passed[0]}" for i, r in enumerate(route.reads) if r and r.pointer) or "pass"
+    rules = "pass"
     meta = ", ".join(f"{n!r}: {n}" for n in kernel.names)
     packed = ", ".join(passed)
     for n in kernel.rules:
         scope[f"_tt_rule_{n}"] = kernel.rules[n]
-        reads += f"; {n} = _tt_rule_{n}({{{', '.join(f'{m!r}: {m}' for m in (*OPTIONS, *kernel.names))}}})"
+        rules += f"; {n} = _tt_rule_{n}({{{', '.join(f'{m!r}: {m}' for m in (*OPTIONS, *kernel.names))}}})"
     if kernel.rules:
         test += "".join(f" and {n} is not _tt_missing" for n in constants if n not in kernel.rules)
     return f"""
     if {test}:
-        {reads}
+        {rules}
         try:
+            {route.before}
+            {reads}
             _tt_call, _tt_block, _tt_pack, _tt_shared = _tt_entries{k}[{route.key}]
             if _tt_grid.__class__ is tuple and len(_tt_grid) == 1 and _tt_grid[0].__class__ is int:
                 _tt_where = _tt_grid[0], 1, 1

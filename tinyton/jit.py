@@ -15,7 +15,7 @@ from . import backends
 from .arrays import from_dlpack
 from .codegen.lower import Lowered, front, lower
 from .compiled import CompiledKernel, describe, run
-from .dispatch import MISSING, OPTIONS, ROUTES, Route, entrance, usable
+from .dispatch import MISSING, OPTIONS, ROUTES, Kind, Route, entrance, usable
 from .dtypes import DType, from_numpy
 from .errors import KernelTypeError, LaunchError, TinytonError
 from .frontend import Source, capture
@@ -70,6 +70,8 @@ class Variants(OrderedDict):
 class JITFunction:
     """A kernel. ``kernel[grid](*args, **meta)`` launches it; ``kernel.compile(*args, **meta)`` compiles it only."""
 
+    prefix = ""  # of the names of launch options
+
     def __init__(
         self,
         function: Callable,
@@ -89,7 +91,7 @@ class JITFunction:
         self.names = self.arg_names = [p.name for p in self.source.params]
         self.runtime = [n for n in self.names if n not in self.source.constexprs]
         for word in OPTIONS:
-            if word in self.names:
+            if self.prefix + word in self.names:
                 raise KernelTypeError(
                     f"{word} is an option of every launch; give the parameter another name",
                     self.source.loc(self.source.tree),
@@ -159,20 +161,27 @@ class JITFunction:
 
     def _learn(self, bound: dict[str, Any], options: tuple, compiled: CompiledKernel) -> None:
         """Remembers a launch, so that the next one like it takes the short way."""
-        classes = tuple(bound[n].__class__ for n in self.runtime)
-        if compiled.hidden or not usable(classes, compiled.executor):
+        kinds = tuple(self.kind(bound, n) for n in self.runtime)
+        if compiled.hidden or not usable(kinds, compiled.executor):
             return
         constants = [bound[n] for n in self.source.constexprs]
         outside = self.outside(constants)
         if any(exact(v) != (type(v), v) for v in (*constants, *(v for _, _, v in outside))):
             return
         reads = [(f, path) for f, path, _ in outside]
-        route = next((r for r in self._routes if (r.classes, r.outside) == (classes, reads)), None)
+        route = next((r for r in self._routes if (r.kinds, r.outside) == (kinds, reads)), None)
         if route is None:
-            route = Route(self, classes, reads)
+            route = Route(self, kinds, reads)
             self._routes = [route, *self._routes][:ROUTES]
             self._enter = entrance(self, self._routes, compiled.executor)
-        route.learn(tuple(bound[n] for n in self.names), options, compiled)
+        route.learn(tuple(self.given(bound, n) for n in self.names), options, compiled)
+
+    def given(self, bound: Mapping[str, Any], name: str) -> Any:
+        """What the user passed for a parameter."""
+        return bound[name]
+
+    def kind(self, bound: Mapping[str, Any], name: str) -> Kind:
+        return Kind(bound[name].__class__)
 
     def compile(self, *args: object, **kwargs: Any) -> CompiledKernel:
         """The variant for these arguments, compiled but not run."""

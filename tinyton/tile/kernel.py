@@ -12,6 +12,7 @@ import numpy as np
 
 from ..arrays import from_dlpack
 from ..backends import current
+from ..dispatch import Kind
 from ..errors import LaunchError, TinytonError
 from ..jit import JITFunction
 from ..ops.typing import Struct
@@ -62,6 +63,8 @@ def _checked(hints: Mapping[str, Any]) -> dict[str, Any]:
 class Kernel(JITFunction):
     """A kernel about arrays, made by `kernel` and launched by `launch`."""
 
+    prefix = "_tt_"  # launch options have names of our own: a parameter may be called stream
+
     def __init__(self, function: Callable, **hints: Any):
         self.hints = _checked(hints)
         super().__init__(function, spelling=SPELLING)
@@ -94,6 +97,14 @@ class Kernel(JITFunction):
             if isinstance(out[name], Leaf):  # a number
                 out[name] = bound[name]
         return out
+
+    def given(self, bound: Mapping[str, Any], name: str) -> Any:
+        return bound.get(f"{name}.data", bound[name])
+
+    def kind(self, bound: Mapping[str, Any], name: str) -> Kind:
+        x = bound[name]
+        ones = tuple(not isinstance(s, Leaf) for s in x.strides) if isinstance(x, Array) else None
+        return Kind(self.given(bound, name).__class__, ones)
 
     def constants(self, bound: Mapping[str, Any]) -> dict[str, object]:
         return {n: x for n, x in bound.items() if n in self.source.constexprs or isinstance(x, (Struct, tuple))}
@@ -171,14 +182,8 @@ def launch(stream: Any, grid: tuple[int, ...], kernel: Kernel, args: tuple, /) -
         if len(args) != len(kernel.names):
             names = ", ".join(kernel.names)
             raise ArgumentError(f"{kernel.source.name} takes {len(kernel.names)} arguments ({names}), not {len(args)}")
-        options = (
-            kernel.chosen()["num_warps"],
-            None,
-            None,
-            None,
-            stream if stream is not None and stream != 0 else None,
-        )
-        kernel.launch(_grid(grid), args, {}, options)
+        where = None if stream is None or (isinstance(stream, int) and stream == 0) else stream
+        kernel._enter(_grid(grid), *args, _tt_num_warps=kernel.chosen()["num_warps"], _tt_stream=where)
     except TinytonError as error:
         raise error.with_traceback(None) from None
 
