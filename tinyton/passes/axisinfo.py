@@ -72,6 +72,9 @@ def analyse(kernel: Kernel, divisors: dict[str, int]) -> dict[Value, Info]:
     facts: dict[Value, Info] = {}
     for v in kernel.params:
         low, high = (-INF, INF) if v.type.pointer or v.type.dtype.is_float else v.type.dtype.range
+        # >>> stage 6
+        low = max(low, 0) if ".shape" in v.name else low  # the extent of an array
+        # <<<
         facts[v] = Info((), divisors.get(v.name, 1), low, high)
     return extend(kernel, facts)
 
@@ -174,6 +177,9 @@ def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
     known = op.name != "shl" and all(x.within(v.type.dtype) for x, v in zip(xs, op.operands, strict=True))
     follows = op.name in ("where", "reshape") or (op.name in SIGNED and t.dtype.kind == "i")
     low, high = t.dtype.range if t.dtype.is_int and not t.pointer and (known or not follows) else (-INF, INF)
+    if known and op.name in ("floordiv", "mod") and xs[1].low >= 0:  # by 0, both are 0
+        of = xs[0] if op.name == "floordiv" else replace(xs[1], low=0)
+        low, high = max(low, min(0, of.low)), min(high, max(0, of.high))
     return Info(steps, 1, low, high)
 
 
