@@ -191,7 +191,12 @@ def _host_cdiv(x: int, y: int) -> int:
 
 @op(numpy=None, emit=None, kind="macro", host=_host_cdiv)
 def cdiv(b: Builder, x: Operand, y: Operand) -> Value:
-    """``x / y`` rounded up, of integers: how many tiles of ``y`` cover ``x``."""
+    """``x / y`` rounded up, of integers: how many tiles of ``y`` cover ``x``.
+
+    >>> import tinyton as tt
+    >>> tt.cdiv(100, 64), tt.cdiv(128, 64)
+    (2, 2)
+    """
     x, y = same_type(b, x, y)
     if x.type.dtype.is_float:
         raise KernelTypeError(f"cdiv takes integers, not {x.type.dtype}")
@@ -276,6 +281,14 @@ def cast(
 
     Floats are rounded to nearest even ("rtne", the only ``fp_downcast_rounding``). With ``bitcast=True`` the bits stay
     and are read as ``dtype``, which must be as wide.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(x, out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.store(out + i, tt.load(x + i).to(tt.int8))
+    >>> x, out = np.array([1.9, -1.9, 300, np.nan]), np.zeros(4, np.int8); k[1](x, out); out.tolist()
+    [1, -1, 127, 0]
     """
     # >>> stage 7
     if fp_downcast_rounding not in (None, "rtne"):
@@ -328,6 +341,14 @@ def where(b: Builder, condition: Operand, x: Operand, y: Operand) -> Value:
     """``x`` where ``condition`` (a mask) holds, else ``y``; both are computed.
 
     The three broadcast; the element type is that of ``x`` and ``y`` together.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.store(out + i, tt.where(i < 2, i, -i))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [0, 1, -2, -3]
     """
     c = value_of(b, condition)
     if c.type.dtype is not bool_ or c.type.pointer:
@@ -359,11 +380,19 @@ def _extreme(name: str, word: str, symbol: str, plain: Callable, keep: Callable)
         """The {} of ``x`` and ``y``, element by element.
 
         A NaN beside a number is ignored; ``propagate_nan=True`` keeps it.
+
+        >>> import numpy as np, tinyton as tt
+        >>> @tt.jit
+        ... def k(out):
+        ...     i = tt.arange(0, 4)
+        ...     tt.store(out + i, tt.{}(i, 2))
+        >>> out = np.zeros(4, int); k[1](out); out.tolist()
+        {}
         """
         x, y = same_type(b, x, y)
         return b.add(name, (x, y), x.type, propagate_nan=bool(propagate_nan))
 
-    doc = (rule.__doc__ or "").format(word)
+    doc = (rule.__doc__ or "").format(word, name, plain(np.arange(4), 2).tolist())
     return op(name, doc, numpy=meaning, emit=emit, kind="typed", cheap=True, exact=True)(rule)
 
 
@@ -380,6 +409,13 @@ def _abs(e, op, x):
 
 @op(numpy=np.abs, emit=_abs, cheap=True)
 def abs(b: Builder, x: Operand) -> Value:
-    """``|x|``; the least integer is its own absolute value, as in NumPy."""
+    """``|x|``; the least integer is its own absolute value, as in NumPy.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out): tt.store(out + tt.arange(0, 4), tt.abs(tt.arange(0, 4) - 2))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [2, 1, 0, 1]
+    """
     v = number(b, x)
     return b.add("abs", (v,), v.type)

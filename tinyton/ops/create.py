@@ -27,7 +27,14 @@ def tile_shape(shape: object) -> tuple[int, ...]:
 
 @op(numpy=None, emit=None, kind="macro")
 def full(b: Builder, shape: tuple[int, ...], value: object, dtype: object) -> Value:
-    """A tile of ``shape`` (an int or a tuple of powers of two) filled with a number or a scalar, as ``dtype``."""
+    """A tile of ``shape`` (an int or a tuple of powers of two) filled with a number or a scalar, as ``dtype``.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out): tt.store(out + tt.arange(0, 4), tt.full((4,), 7, tt.int32))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [7, 7, 7, 7]
+    """
     element = constant_dtype(dtype)
     v = value_of(b, value, element)
     if v.type.shape:
@@ -40,5 +47,13 @@ def zeros(b: Builder, shape: tuple[int, ...], dtype: object = float32) -> Value:
     """A tile of ``shape`` (an int or a tuple of powers of two) filled with zero of ``dtype``.
 
     Outside of kernels, an array of any shape on the device.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(x): tt.store(x + tt.arange(0, 4), tt.zeros((4,), tt.float32))
+    >>> x = np.ones(5); k[1](x); x.tolist()
+    [0.0, 0.0, 0.0, 0.0, 1.0]
+    >>> tt.zeros((2, 3), tt.int32).shape
+    (2, 3)
     """
     return broadcast(b, literal(b, 0, constant_dtype(dtype)), tile_shape(shape))

@@ -70,6 +70,15 @@ def dot(
     float16, bfloat16 and float32 are multiplied and added up in float32, float64 in float64, int8 and uint8 in int32;
     ``out_dtype=float16`` rounds the result. ``input_precision`` ("tf32", "tf32x3" or "ieee") is the least precision
     that is wanted; float32 is computed in full.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(x, out):
+    ...     i = tt.arange(0, 2)[:, None] * 2 + tt.arange(0, 2)
+    ...     a = tt.load(x + i)
+    ...     tt.store(out + i, tt.dot(a, a))
+    >>> x, out = np.array([[1, 2], [3, 4]], np.float32), np.zeros((2, 2)); k[1](x, out); out.tolist()
+    [[7.0, 10.0], [15.0, 22.0]]
     """
     x, y = full_tile(number(b, x)), full_tile(number(b, y))
     left, right, kind = x.type.shape, y.type.shape, x.type.dtype

@@ -16,7 +16,7 @@ from ..ir import Builder, Type, Value
 from . import op
 from .arithmetic import maximum, minimum, sub, truediv
 from .create import zeros
-from .math import exp, sqrt
+from .math import example, exp, sqrt
 from .reduction import max_, sum_
 from .typing import Operand, cast_value, floating, number, same_type
 
@@ -38,6 +38,7 @@ def _function(name: str, doc: str, meaning: Callable, operands: int = 1) -> Call
     def call(e, op, *xs):
         return f"{e.math(name, op.result.type.dtype)}({', '.join(xs)})"
 
+    doc = example(name, doc, wide, *[1.5] * (operands - 1))
     return op(name, doc, numpy=wide, emit=call)(of_one if operands == 1 else of_two)
 
 
@@ -52,6 +53,7 @@ def _test(name: str, doc: str, meaning: Callable, text: str) -> Callable:
         t = op.operands[0].type.dtype
         return text.format(x=x, fabs=e.math("fabs", t), infinity=e.dialect.literal(math.inf, t))
 
+    doc = example(name, doc, meaning, x="nan inf -inf 1")
     return op(name, doc, numpy=meaning, emit=emit, exact=True, cheap=True)(rule)
 
 
@@ -111,7 +113,14 @@ def _emit_high(e, op, x, y):
 
 @op(numpy=_high, emit=_emit_high, exact=True)
 def umulhi(b: Builder, x: Operand, y: Operand) -> Value:
-    """The upper half of the exact product of two 32-bit or 64-bit integers, whose bits are taken as unsigned."""
+    """The upper half of the exact product of two 32-bit or 64-bit integers, whose bits are taken as unsigned.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out, n): tt.store(out, tt.umulhi(n, n))
+    >>> out = np.zeros(1, int); k[1](out, 2**20); out.tolist()
+    [256]
+    """
     x, y = same_type(b, x, y)
     if x.type.dtype.is_float or x.type.dtype.bits < 32:
         raise KernelTypeError(f"umulhi takes integers of 32 or 64 bits, not {x.type.dtype}; write .to(tt.uint32)")
@@ -120,7 +129,14 @@ def umulhi(b: Builder, x: Operand, y: Operand) -> Value:
 
 @op(numpy=None, emit=None, kind="macro")
 def fdiv(b: Builder, x: Operand, y: Operand, ieee_rounding: bool = False) -> Value:
-    """``x / y`` of floats: correctly rounded on every executor, whatever ``ieee_rounding`` says."""
+    """``x / y`` of floats: correctly rounded on every executor, whatever ``ieee_rounding`` says.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out, a, b): tt.store(out, tt.fdiv(a, b))
+    >>> out = np.zeros(1); k[1](out, 1.0, 4.0); out.tolist()
+    [0.25]
+    """
     x, y = same_type(b, x, y)
     if not x.type.dtype.is_float:
         raise KernelTypeError(f"this division is for floats, not {x.type.dtype}; write x / y, or x // y")
@@ -129,26 +145,58 @@ def fdiv(b: Builder, x: Operand, y: Operand, ieee_rounding: bool = False) -> Val
 
 @op(numpy=None, emit=None, kind="macro")
 def div_rn(b: Builder, x: Operand, y: Operand) -> Value:
-    """``x / y`` of floats, rounded to nearest even, as every division is."""
+    """``x / y`` of floats, rounded to nearest even, as every division is.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out, a, b): tt.store(out, tt.div_rn(a, b))
+    >>> out = np.zeros(1); k[1](out, 3.0, 4.0); out.tolist()
+    [0.75]
+    """
     return fdiv(b, x, y)
 
 
 @op(numpy=None, emit=None, kind="macro")
 def sqrt_rn(b: Builder, x: Operand) -> Value:
-    """The square root, rounded to nearest even, as ``sqrt`` is."""
+    """The square root, rounded to nearest even, as ``sqrt`` is.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out, a): tt.store(out, tt.sqrt_rn(a))
+    >>> out = np.zeros(1); k[1](out, 2.25); out.tolist()
+    [1.5]
+    """
     return sqrt(b, x)
 
 
 @op(numpy=None, emit=None, kind="macro")
 def clamp(b: Builder, x: Operand, min: Operand, max: Operand, propagate_nan: bool = False) -> Value:
     """``x`` where it is between ``min`` and ``max``, else the nearer of them. A NaN gives ``min``, or stays one with
-    ``propagate_nan=True``."""
+    ``propagate_nan=True``.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.store(out + i, tt.clamp(i, 1, 2))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [1, 1, 2, 2]
+    """
     return minimum(b, maximum(b, x, min, propagate_nan), max, propagate_nan)
 
 
 @op(numpy=None, emit=None, kind="macro")
 def relu(b: Builder, x: Operand) -> Value:
-    """``x`` where it is above 0, else 0. A NaN stays one."""
+    """``x`` where it is above 0, else 0. A NaN stays one.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.store(out + i, tt.relu(i - 2))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [0, 0, 0, 1]
+    """
     return maximum(b, x, 0, True)
 
 
@@ -159,6 +207,14 @@ def softmax(
     """``exp(x)`` divided by its sum along ``dim`` (None: 0); a tile of x's shape, whatever ``keep_dims`` says.
 
     The greatest element is taken off first, so that nothing overflows. 16-bit floats are rounded once, at the end.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.store(out + i, tt.softmax(tt.where(i < 2, 0.0, -float('inf'))))
+    >>> out = np.zeros(4); k[1](out); out.tolist()
+    [0.5, 0.5, 0.0, 0.0]
     """
     v, dim = floating(b, x), dim or 0
     y = cast_value(b, v, v.type.dtype.register)
@@ -168,6 +224,15 @@ def softmax(
 
 @op(numpy=None, emit=None, kind="macro")
 def zeros_like(b: Builder, x: Value) -> Value:
-    """A tile of zeros with the shape and the element type of ``x``."""
+    """A tile of zeros with the shape and the element type of ``x``.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.store(out + i, tt.zeros_like(i) + 1)
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [1, 1, 1, 1]
+    """
     v = number(b, x)
     return zeros(b, v.type.shape, v.type.dtype)

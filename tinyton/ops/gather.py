@@ -38,7 +38,16 @@ def _emit_gather(e, op):
 def gather(b: Builder, src: Value, index: Value, axis: int) -> Value:
     """Element ``index[..., i, ...]`` of ``src`` along ``axis``, for each element i of the int tile ``index``, whose
     other extents are those of ``src``. An index outside is an error in the interpreter, and some element of the axis
-    elsewhere."""
+    elsewhere.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.store(out + i, tt.gather(i * 10, 3 - i, 0))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [30, 20, 10, 0]
+    """
     x, at = full_tile(number(b, src)), full_tile(number(b, index))
     k, shape = axis_of(axis, len(x.type.shape)), at.type.shape
     if not at.type.dtype.is_int or at.type.dtype.kind == "b":

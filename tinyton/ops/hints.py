@@ -58,19 +58,47 @@ def _check(step: int | None):
 @op(numpy=_check(None), **IDENTITY)
 def multiple_of(b: Builder, x: Operand, values: int | tuple[int, ...]) -> Value:
     """``x``, of which the first element of every run of consecutive numbers is a multiple of ``values`` (one for each
-    dimension); of a pointer, in bytes. A scalar and numbers that are not consecutive are multiples themselves."""
+    dimension); of a pointer, in bytes. A scalar and numbers that are not consecutive are multiples themselves.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(x, start):
+    ...     i = tt.multiple_of(start, 16) + tt.arange(0, 4)
+    ...     tt.store(x + i, 1)
+    >>> x = np.zeros(32, int); k[1](x, 16); x.nonzero()[0].tolist()
+    [16, 17, 18, 19]
+    """
     return _hint(b, "multiple_of", x, values)
 
 
 @op(numpy=_check(1), **IDENTITY)
 def max_contiguous(b: Builder, x: Operand, values: int | tuple[int, ...]) -> Value:
-    """``x``, whose elements are consecutive within groups of ``values`` (one for each dimension)."""
+    """``x``, whose elements are consecutive within groups of ``values`` (one for each dimension).
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(at, out):
+    ...     i = tt.arange(0, 4)
+    ...     j = tt.max_contiguous(tt.load(at + i), 4)
+    ...     tt.store(out + j, i)
+    >>> at, out = np.arange(2, 6), np.zeros(8, int); k[1](at, out); out.tolist()
+    [0, 0, 0, 1, 2, 3, 0, 0]
+    """
     return _hint(b, "max_contiguous", x, values)
 
 
 @op(numpy=_check(0), **IDENTITY)
 def max_constancy(b: Builder, x: Operand, values: int | tuple[int, ...]) -> Value:
-    """``x``, whose elements are equal within groups of ``values`` (one for each dimension)."""
+    """``x``, whose elements are equal within groups of ``values`` (one for each dimension).
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(row, out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.store(out + i, tt.max_constancy(tt.load(row + i), 2) + i)
+    >>> row, out = np.array([0, 0, 9, 9]), np.zeros(4, int); k[1](row, out); out.tolist()
+    [0, 1, 11, 12]
+    """
     return _hint(b, "max_constancy", x, values)
 
 
@@ -86,7 +114,16 @@ def _emit_assume(e, op):
 
 @op(numpy=_assume, emit=_emit_assume, kind="statement", effect=True)
 def assume(b: Builder, cond: Operand) -> None:
-    """Promises that ``cond``, a bool or a mask, holds (everywhere)."""
+    """Promises that ``cond``, a bool or a mask, holds (everywhere).
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(x, n):
+    ...     tt.assume(n > 0)
+    ...     tt.store(x, 10 // n)
+    >>> x = np.zeros(1, int); k[1](x, 3); x.tolist()
+    [3]
+    """
     v = value_of(b, cond)
     if v.type.dtype is not bool_ or v.type.pointer:
         raise KernelTypeError(f"assume takes a condition, not {v.type}", argument="cond")

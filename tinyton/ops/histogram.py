@@ -40,6 +40,14 @@ def histogram(b: Builder, input: Value, num_bins: int, mask: Operand | None = No
     """How often each of 0, 1, … ``num_bins`` - 1 is in an int tile of any shape: int32[num_bins].
 
     Elements that are in no bin, or where ``mask`` is off, are not counted.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 8)
+    ...     tt.store(out + tt.arange(0, 4), tt.histogram(i % 3, 4))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [3, 3, 2, 0]
     """
     x, bins = number(b, input), constant_int(num_bins, "num_bins")
     if not x.type.dtype.is_int or not x.type.shape:

@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..ir import Builder, Value
 from . import op
 from .typing import Operand, floating
+
+EXAMPLE = """{doc}
+
+>>> import numpy as np, tinyton as tt
+>>> @tt.jit
+... def k(x, out):
+...     i = tt.arange(0, 4)
+...     tt.store(out + i, tt.{name}(tt.load(x + i){more}))
+>>> x, out = np.float32("{x}".split()), np.zeros(4, {kind}); k[1](x, out); print({show})
+{out}"""
+
+
+def example(name: str, doc: str, function: Callable, *more: float, x: str = "-1 0 0.5 2") -> str:
+    """A docstring with an example: what the function gives for some numbers, and where it is not defined."""
+    with np.errstate(all="ignore"):
+        out = np.asarray(function(np.float32(x.split()), *map(np.float32, more)))
+    kind, show, out = ("bool", "out", out) if out.dtype == bool else ("np.float32", "out.round(3)", out.round(3))
+    return EXAMPLE.format(doc=doc, name=name, more="".join(f", {y}" for y in more), x=x, kind=kind, show=show, out=out)
 
 
 def _unary(name: str, doc: str, function, emit=None, cheap: bool = False):
@@ -17,7 +37,7 @@ def _unary(name: str, doc: str, function, emit=None, cheap: bool = False):
     def call(e, op, x):
         return f"{e.math(name, op.result.type.dtype)}({x})"
 
-    return op(name, doc, numpy=function, emit=emit or call, cheap=cheap)(rule)
+    return op(name, example(name, doc, function), numpy=function, emit=emit or call, cheap=cheap)(rule)
 
 
 def _sigmoid(e, op, x):

@@ -137,6 +137,14 @@ def load(
 
     For CUDA, `cache_modifier` ("", ".ca", ".cg", ".cs", ".cv") names the caches that keep the elements, as in PTX;
     `eviction_policy` "evict_first" is ".cs", "evict_last" has no effect. ``volatile=True`` reads memory every time.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(x, out, n):
+    ...     i = tt.arange(0, 4)
+    ...     tt.store(out + i, tt.load(x + i, mask=i < n, other=-1))
+    >>> x, out = np.array([5, 6, 7]), np.zeros(4, int); k[1](x, out, 3); out.tolist()
+    [5, 6, 7, -1]
     """
     ptr, mask, other = _located(b, ptr, boundary_check, padding_option, mask, other)
     hints = _hints(LOADS, cache_modifier, eviction_policy, volatile)
@@ -204,6 +212,14 @@ def store(
     Value and mask broadcast to the pointers. Where ``mask`` is off nothing is written. An address outside of the array
     is not checked, except by the interpreter. `cache_modifier` ("", ".wb", ".cg", ".cs", ".wt") and `eviction_policy`
     are as in `load`.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out, n):
+    ...     i = tt.program_id(0) * 4 + tt.arange(0, 4)
+    ...     tt.store(out + i, i * i, mask=i < n)
+    >>> out = np.zeros(7, int); k[2](out, 6); out.tolist()
+    [0, 1, 4, 9, 16, 25, 0]
     """
     ptr, mask, _ = _located(b, ptr, boundary_check, "", mask)
     hints = _hints(STORES, cache_modifier, eviction_policy)

@@ -132,6 +132,14 @@ def make_block_ptr(
 
     ``load`` and ``store`` take it, and `advance` moves it. Extents, strides (in elements) and offsets are integers, one
     a dimension; where a stride is the literal 1, accesses are vectors. ``order`` has no effect: the strides tell.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(x, out, n):
+    ...     block = tt.make_block_ptr(x, (n,), (1,), (2,), (4,))
+    ...     tt.store(out + tt.arange(0, 4), tt.load(block, boundary_check=0))
+    >>> x, out = np.arange(5), np.ones(4, int); k[1](x, out, 5); out.tolist()
+    [2, 3, 4, 0]
     """
     pointer, extents, steps, block = _array(base, shape, strides, block_shape)
     order = tuple(range(len(block))) if order is None else _numbers(order, len(block), "order")
@@ -143,7 +151,17 @@ def make_block_ptr(
 
 @op(numpy=None, emit=None, kind="macro")
 def advance(b: Builder, base: BlockPointer, offsets: Numbers) -> BlockPointer:
-    """The block pointer ``base``, moved by ``offsets``, one a dimension."""
+    """The block pointer ``base``, moved by ``offsets``, one a dimension.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(x, out, n):
+    ...     block = tt.make_block_ptr(x, (n,), (1,), (0,), (2,))
+    ...     block = tt.advance(block, (2,))
+    ...     tt.store(out + tt.arange(0, 2), tt.load(block))
+    >>> x, out = np.arange(5), np.zeros(2, int); k[1](x, out, 5); out.tolist()
+    [2, 3]
+    """
     if not isinstance(base, BlockPointer):
         raise KernelTypeError(f"advance moves what make_block_ptr gives, not {describe(base)}", argument="base")
     by = _numbers(offsets, len(base.shape), "offsets")
@@ -165,6 +183,14 @@ def make_tensor_descriptor(
     ``desc.load(offsets)`` is a tile, 0 (NaN with ``padding_option="nan"``) outside of the array;
     ``desc.store(offsets, value)`` writes nothing outside. Rows are contiguous: the last stride is the literal 1.
     ``.shape``, ``.strides``, ``.block_shape`` and ``.dtype`` are what they were made with.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(x, n, m):
+    ...     rows = tt.make_tensor_descriptor(x, (n, m), (m, 1), (2, 2))
+    ...     rows.store((1, 1), rows.load((0, 0)))
+    >>> x = np.arange(6).reshape(2, 3); k[1](x, 2, 3); x.tolist()
+    [[0, 1, 2], [3, 0, 1]]
     """
     pointer, extents, steps, block = _array(base, shape, strides, block_shape)
     if not steps or not _is(steps[-1], 1):
@@ -185,14 +211,32 @@ def _descriptor(desc: object) -> TensorDescriptor:
 
 @op(numpy=None, emit=None, kind="macro")
 def load_tensor_descriptor(b: Builder, desc: TensorDescriptor, offsets: Numbers) -> Value:
-    """The block of the descriptor's array that starts at ``offsets``."""
+    """The block of the descriptor's array that starts at ``offsets``.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(x, out, n):
+    ...     d = tt.make_tensor_descriptor(x, (n,), (1,), (4,))
+    ...     tt.store(out + tt.arange(0, 4), tt.load_tensor_descriptor(d, (2,)))
+    >>> x, out = np.arange(5), np.ones(4, int); k[1](x, out, 5); out.tolist()
+    [2, 3, 4, 0]
+    """
     block = _descriptor(desc).block(b, offsets)
     return load(b, block, boundary_check=tuple(range(len(desc.shape))), padding_option=desc.padding)
 
 
 @op(numpy=None, emit=None, kind="macro")
 def store_tensor_descriptor(b: Builder, desc: TensorDescriptor, offsets: Numbers, value: Operand) -> None:
-    """Writes ``value`` to the block of the descriptor's array that starts at ``offsets``, where that is inside."""
+    """Writes ``value`` to the block of the descriptor's array that starts at ``offsets``, where that is inside.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(x, n):
+    ...     d = tt.make_tensor_descriptor(x, (n,), (1,), (4,))
+    ...     tt.store_tensor_descriptor(d, (3,), tt.arange(1, 5))
+    >>> x = np.zeros(5, int); k[1](x, 5); x.tolist()
+    [0, 0, 0, 1, 2]
+    """
     store(b, _descriptor(desc).block(b, offsets), value, boundary_check=tuple(range(len(desc.shape))))
 
 

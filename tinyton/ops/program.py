@@ -43,7 +43,14 @@ def program_id(b: Builder, axis: int = 0) -> Value:
     cheap=True,
 )
 def num_programs(b: Builder, axis: int = 0) -> Value:
-    """How many programs the grid has along ``axis``: an int32 scalar."""
+    """How many programs the grid has along ``axis``: an int32 scalar.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out): tt.store(out + tt.program_id(0), tt.num_programs(0))
+    >>> out = np.zeros(3, int); k[3](out); out.tolist()
+    [3, 3, 3]
+    """
     return b.add("num_programs", (), Type(int32), axis=_axis(axis))
 
 
@@ -62,6 +69,12 @@ def arange(b: Builder, start: int, end: int) -> Value:
 
     Any extent is allowed. One that is not a power of two is padded to the next: the lanes beyond ``end`` are off,
     they are neither loaded nor stored and reductions skip them.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out): tt.store(out + tt.arange(0, 3), tt.arange(5, 8))
+    >>> out = np.zeros(3, int); k[1](out); out.tolist()
+    [5, 6, 7]
     """
     first, last = constant_int(start, "start"), constant_int(end, "end")
     if last <= first:

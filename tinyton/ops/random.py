@@ -36,7 +36,16 @@ def philox(
     b: Builder, seed: Operand, c0: Operand, c1: Operand, c2: Operand, c3: Operand, n_rounds: int = ROUNDS
 ) -> tuple[Value, ...]:
     """Four uint32 tiles: the counter ``c0 … c3`` (their lower 32 bits) after ``n_rounds`` of Philox under a 64-bit
-    ``seed``."""
+    ``seed``.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     a, b, c, d = tt.philox(42, tt.arange(0, 2), 0, 0, 0)
+    ...     tt.store(out + tt.arange(0, 2), a)
+    >>> out = np.zeros(2, np.uint32); k[1](out); out.tolist()
+    [2632642643, 4242219303]
+    """
     rounds = constant_int(n_rounds, "n_rounds")
     if rounds < 1:
         raise KernelValueError(f"n_rounds is at least 1, not {rounds}", argument="n_rounds")
@@ -57,6 +66,14 @@ def randint4x(b: Builder, seed: Operand, offset: Operand, n_rounds: int = ROUNDS
 
     The same ``seed`` (an integer of up to 64 bits) and ``offset`` (a tile or a scalar of integers) give the same
     numbers on every executor.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out, seed):
+    ...     a, b, c, d = tt.randint4x(seed, tt.arange(0, 2))
+    ...     tt.store(out + tt.arange(0, 2), b)
+    >>> out = np.zeros(2, int); k[1](out, 42); out.tolist()
+    [2012563771, 1404726525]
     """
     low, high = _words(b, offset, "offset")
     return tuple(bitcast_(b, word, int32) for word in philox(b, seed, low, high, 0, 0, n_rounds))
@@ -67,6 +84,14 @@ def randint(b: Builder, seed: Operand, offset: Operand, n_rounds: int = ROUNDS) 
     """Random int32 of the shape of ``offset``: the first of `randint4x`.
 
     ``randint(seed, offset) % n`` is from 0 to n - 1.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out, seed):
+    ...     i = tt.arange(0, 8)
+    ...     tt.store(out + i, tt.randint(seed, i) % 6 + 1)
+    >>> out = np.zeros(8, int); k[1](out, 42); out.tolist()
+    [2, 6, 4, 2, 1, 6, 5, 4]
     """
     return randint4x(b, seed, offset, n_rounds)[0]
 
@@ -87,7 +112,17 @@ def _normal(b: Builder, bits: tuple[Value, Value]) -> tuple[Value, Value]:
 
 @op(numpy=None, emit=None, kind="macro")
 def rand4x(b: Builder, seed: Operand, offset: Operand, n_rounds: int = ROUNDS) -> tuple[Value, ...]:
-    """Four tiles of float32, uniform in [0, 1), of the shape of ``offset``."""
+    """Four tiles of float32, uniform in [0, 1), of the shape of ``offset``.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out, seed):
+    ...     i = tt.arange(0, 256)
+    ...     a, b, c, d = tt.rand4x(seed, i)
+    ...     tt.store(out + i, (a + b + c + d) / 4)
+    >>> out = np.zeros(256); k[1](out, 42); bool(abs(out.mean() - 0.5) < 0.05)
+    True
+    """
     return tuple(_uniform(b, bits) for bits in randint4x(b, seed, offset, n_rounds))
 
 
@@ -111,12 +146,31 @@ def rand(b: Builder, seed: Operand, offset: Operand, n_rounds: int = ROUNDS) -> 
 
 @op(numpy=None, emit=None, kind="macro")
 def randn4x(b: Builder, seed: Operand, offset: Operand, n_rounds: int = ROUNDS) -> tuple[Value, ...]:
-    """Four tiles of float32, normally distributed with mean 0 and variance 1, of the shape of ``offset``."""
+    """Four tiles of float32, normally distributed with mean 0 and variance 1, of the shape of ``offset``.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out, seed):
+    ...     i = tt.arange(0, 256)
+    ...     a, b, c, d = tt.randn4x(seed, i)
+    ...     tt.store(out + i, (a + b + c + d) / 2)
+    >>> out = np.zeros(256); k[1](out, 42); bool(abs(out.std() - 1) < 0.2)
+    True
+    """
     bits = randint4x(b, seed, offset, n_rounds)
     return *_normal(b, bits[:2]), *_normal(b, bits[2:])
 
 
 @op(numpy=None, emit=None, kind="macro")
 def randn(b: Builder, seed: Operand, offset: Operand, n_rounds: int = ROUNDS) -> Value:
-    """Random float32, normally distributed with mean 0 and variance 1, of the shape of ``offset``."""
+    """Random float32, normally distributed with mean 0 and variance 1, of the shape of ``offset``.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out, seed):
+    ...     i = tt.arange(0, 1024)
+    ...     tt.store(out + i, tt.randn(seed, i))
+    >>> out = np.zeros(1024); k[1](out, 42); bool(abs(out.mean()) < 0.1 and abs(out.std() - 1) < 0.1)
+    True
+    """
     return _normal(b, randint4x(b, seed, offset, n_rounds)[:2])[0]

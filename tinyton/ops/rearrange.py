@@ -53,7 +53,16 @@ def full_tile(x: Value) -> Value:
 
 @op(numpy=lambda run, op, x: np.transpose(x, op.attrs["order"]), emit=_permute_frame, kind="view")
 def permute(b: Builder, x: Value, *dims: object) -> Value:
-    """The tile with its dimensions in another order: dimension k of the result is dimension ``dims[k]`` of ``x``."""
+    """The tile with its dimensions in another order: dimension k of the result is dimension ``dims[k]`` of ``x``.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 8)
+    ...     tt.store(out + i, tt.ravel(tt.permute(tt.reshape(i, 2, 4), 1, 0)))
+    >>> out = np.zeros(8, int); k[1](out); out.tolist()
+    [0, 4, 1, 5, 2, 6, 3, 7]
+    """
     x = value_of(b, x)
     rank = len(x.type.shape)
     order = tuple(axis_of(d, rank) for d in _given(dims, "dims"))
@@ -64,7 +73,16 @@ def permute(b: Builder, x: Value, *dims: object) -> Value:
 
 @op(numpy=None, emit=None, kind="macro")
 def trans(b: Builder, x: Value, *dims: object) -> Value:
-    """The tile with its last two dimensions swapped, or in the order ``dims``."""
+    """The tile with its last two dimensions swapped, or in the order ``dims``.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 8)
+    ...     tt.store(out + i, tt.ravel(tt.trans(tt.reshape(i, 2, 4))))
+    >>> out = np.zeros(8, int); k[1](out); out.tolist()
+    [0, 4, 1, 5, 2, 6, 3, 7]
+    """
     x = value_of(b, x)
     rank = len(x.type.shape)
     if not dims and rank < 2:
@@ -74,7 +92,17 @@ def trans(b: Builder, x: Value, *dims: object) -> Value:
 
 @op(numpy=lambda run, op, x: np.reshape(x, op.result.type.shape), emit=_reshape_frame, kind="view")
 def reshape(b: Builder, x: Value, *shape: object) -> Value:
-    """The same elements, in row-major order, as a tile of ``shape``, whose extents are powers of two."""
+    """The same elements, in row-major order, as a tile of ``shape``, whose extents are powers of two.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 2)
+    ...     at = i[:, None] * 2 + i
+    ...     tt.store(out + at, tt.reshape(tt.arange(1, 5), 2, 2))
+    >>> out = np.zeros((2, 2), int); k[1](out); out.tolist()
+    [[1, 2], [3, 4]]
+    """
     x, to = full_tile(value_of(b, x)), _given(shape, "shape")
     if prod(to) != prod(x.type.shape) or min(to, default=1) < 1:
         raise KernelValueError(f"{list(x.type.shape)} does not have as many elements as {list(to)}", argument="shape")
@@ -83,19 +111,46 @@ def reshape(b: Builder, x: Value, *shape: object) -> Value:
 
 @op(numpy=None, emit=None, kind="macro")
 def view(b: Builder, x: Value, *shape: object) -> Value:
-    """The same as `reshape`."""
+    """The same as `reshape`.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.store(out + tt.arange(0, 2), tt.sum(tt.view(i, 2, 2), 0))
+    >>> out = np.zeros(2, int); k[1](out); out.tolist()
+    [2, 4]
+    """
     return reshape(b, x, *shape)
 
 
 @op(numpy=None, emit=None, kind="macro")
 def ravel(b: Builder, x: Value) -> Value:
-    """The elements in row-major order, as a tile of one dimension."""
+    """The elements in row-major order, as a tile of one dimension.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 2)
+    ...     tt.store(out + tt.arange(0, 4), tt.ravel(i[:, None] * 10 + i))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [0, 1, 10, 11]
+    """
     return reshape(b, x, prod(x.type.shape))
 
 
 @op(numpy=None, emit=None, kind="macro")
 def expand_dims(b: Builder, x: Operand, axis: object) -> Value:
-    """New dimensions of extent 1 at ``axis`` (an int or several, counted in the result)."""
+    """New dimensions of extent 1 at ``axis`` (an int or several, counted in the result).
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 2)
+    ...     tt.store(out + tt.arange(0, 4), tt.ravel(tt.expand_dims(i, 1) * 10 + i))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [0, 1, 10, 11]
+    """
     x, axes = value_of(b, x), _ints(axis, "axis")
     for k in sorted(axis_of(a, len(x.type.shape) + len(axes)) for a in axes):
         x = expand(b, x, k)
@@ -109,7 +164,16 @@ def indices(b: Builder, n: int, axis: int, rank: int) -> Value:
 
 @op(numpy=None, emit=None, kind="macro")
 def broadcast_to(b: Builder, x: Operand, *shape: object) -> Value:
-    """``x`` stretched to ``shape`` by NumPy's rules."""
+    """``x`` stretched to ``shape`` by NumPy's rules.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 2)
+    ...     tt.store(out + tt.arange(0, 4), tt.ravel(tt.broadcast_to(i, 2, 2)))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [0, 1, 0, 1]
+    """
     x, to = value_of(b, x), _given(shape, "shape")
     if broadcast_shape(x.type.shape, to) != to:
         raise KernelTypeError(f"{x.type} does not stretch to {list(to)}", argument="shape")
@@ -128,7 +192,17 @@ def part(b: Builder, x: Value, at: int) -> Value:
 
 @op(numpy=None, emit=None, kind="macro")
 def split(b: Builder, x: Value) -> tuple[Value, Value]:
-    """The two tiles ``x[..., 0]`` and ``x[..., 1]`` of a tile whose last extent is 2."""
+    """The two tiles ``x[..., 0]`` and ``x[..., 1]`` of a tile whose last extent is 2.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     even, odd = tt.split(tt.reshape(tt.arange(0, 8), 4, 2))
+    ...     tt.store(out + i, odd * 10 + even)
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [10, 32, 54, 76]
+    """
     if number(b, x).type.shape[-1:] != (2,):
         raise KernelTypeError(f"only a tile whose last extent is 2 is split, not {x.type}; reshape it first")
     return part(b, x, 0), part(b, x, 1)
@@ -136,7 +210,16 @@ def split(b: Builder, x: Value) -> tuple[Value, Value]:
 
 @op(numpy=None, emit=None, kind="macro")
 def join(b: Builder, x: Operand, y: Operand) -> Value:
-    """Two tiles of one shape side by side, in a new last dimension of extent 2."""
+    """Two tiles of one shape side by side, in a new last dimension of extent 2.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 2)
+    ...     tt.store(out + tt.arange(0, 4), tt.ravel(tt.join(i, i + 10)))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [0, 10, 1, 11]
+    """
     x, y = same_type(b, x, y)
     shape = (*x.type.shape, 2)
     last = arange(b, 0, 2)
@@ -146,7 +229,16 @@ def join(b: Builder, x: Operand, y: Operand) -> Value:
 
 @op(numpy=None, emit=None, kind="macro")
 def interleave(b: Builder, x: Operand, y: Operand) -> Value:
-    """The elements of two tiles in turn along the last dimension."""
+    """The elements of two tiles in turn along the last dimension.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 2)
+    ...     tt.store(out + tt.arange(0, 4), tt.interleave(i, i + 10))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [0, 10, 1, 11]
+    """
     both = join(b, x, y)
     *rest, n, _ = both.type.shape
     return reshape(b, both, *rest, 2 * n)
@@ -154,7 +246,16 @@ def interleave(b: Builder, x: Operand, y: Operand) -> Value:
 
 @op(numpy=None, emit=None, kind="macro")
 def cat(b: Builder, x: Value, y: Value, can_reorder: bool = False, dim: int = 0) -> Value:
-    """Two tiles of one shape one after the other along ``dim``."""
+    """Two tiles of one shape one after the other along ``dim``.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 2)
+    ...     tt.store(out + tt.arange(0, 4), tt.cat(i, i + 10))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [0, 1, 10, 11]
+    """
     both = join(b, x, y)
     rank = len(both.type.shape) - 1
     k = axis_of(dim, rank)
@@ -185,7 +286,16 @@ def joined(b: Builder, off: Value, on: Value, axis: int, bit: int) -> Value:
 
 @op(numpy=None, emit=None, kind="macro")
 def flip(b: Builder, x: Value, dim: int = -1) -> Value:
-    """The elements in reverse order along ``dim``."""
+    """The elements in reverse order along ``dim``.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.store(out + i, tt.flip(i))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [3, 2, 1, 0]
+    """
     k = axis_of(dim, len(number(b, x).type.shape))
     for bit in range(log2(full_tile(x).type.shape[k])):
         off, on = halves(b, x, k, bit)

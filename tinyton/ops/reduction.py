@@ -129,13 +129,31 @@ def reduce(b: Builder, x: Operand, how: str, axis: object, keep_dims: bool) -> V
 @op(numpy=None, emit=None, kind="macro")
 def reduce_sum(b: Builder, x: Operand) -> Value:
     """The sum of all elements of a tile: a scalar. 16-bit floats are added in float32; bool and narrow integers in 32
-    bits."""
+    bits.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.store(out, tt.reduce_sum(i))
+    >>> out = np.zeros(1, int); k[1](out); out.tolist()
+    [6]
+    """
     return reduce(b, x, "sum", None, False)
 
 
 @op(numpy=None, emit=None, kind="macro")
 def reduce_max(b: Builder, x: Operand) -> Value:
-    """The greatest of all elements of a tile: a scalar. NaN is ignored."""
+    """The greatest of all elements of a tile: a scalar. NaN is ignored.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.store(out, tt.reduce_max(i * (3 - i)))
+    >>> out = np.zeros(1, int); k[1](out); out.tolist()
+    [2]
+    """
     return reduce(b, x, "max", None, False)
 
 
@@ -148,11 +166,21 @@ def _along(name: str, how: str, word: str) -> Callable:
 
         In a sum or a product, 16-bit floats are combined in float32 and the result has their type again; bool and
         integers under 32 bits give int32 (or uint32). The bitwise ones take integers or bools.
+
+        >>> import numpy as np, tinyton as tt
+        >>> @tt.jit
+        ... def k(out):
+        ...     i = tt.arange(1, 3)
+        ...     tt.store(out + tt.arange(0, 2), tt.{}(i[:, None] + 2 * i, 0))
+        >>> out = np.zeros(2, int); k[1](out); out.tolist()
+        {}
         """
         v = number(b, x)
         return reduce(b, v if dtype is None else cast_value(b, v, constant_dtype(dtype)), how, axis, keep_dims)
 
-    return op(name, (rule.__doc__ or "").format(word), numpy=None, emit=None, kind="macro")(rule)
+    result = UFUNC[how].reduce([[3, 5], [4, 6]]).tolist()
+    doc = (rule.__doc__ or "").format(word, name.rstrip("_"), result)
+    return op(name, doc, numpy=None, emit=None, kind="macro")(rule)
 
 
 sum_ = _along("sum_", "sum", "sum")
@@ -191,10 +219,20 @@ def _arg(name: str, how: str, word: str) -> Callable:
         b: Builder, x: Operand, axis: int | None = None, tie_break_left: bool = True, keep_dims: bool = False
     ) -> Value:
         """Where along ``axis`` the {} element is (None: in row-major order), int32: the first of equal ones. NaN is
-        ignored."""
+        ignored.
+
+        >>> import numpy as np, tinyton as tt
+        >>> @tt.jit
+        ... def k(out):
+        ...     i = tt.arange(0, 4)
+        ...     tt.store(out, tt.{}((i - 1) * (i - 2)))
+        >>> out = np.zeros(1, int); k[1](out); out.tolist()
+        [{}]
+        """
         return _place(b, x, reduce(b, x, how, axis, keep_dims and axis is not None), axis, keep_dims)
 
-    return op(name, (rule.__doc__ or "").format(word), numpy=None, emit=None, kind="macro")(rule)
+    doc = (rule.__doc__ or "").format(word, name, int(name == "argmin"))
+    return op(name, doc, numpy=None, emit=None, kind="macro")(rule)
 
 
 argmax = _arg("argmax", "max", "greatest")
@@ -215,6 +253,14 @@ def _most(name: str, how: str, *words: str) -> Callable:
         the {} of the two, element by element.
 
         NaN is ignored unless ``propagate_nan``. ``return_indices`` gives a tuple of the element and its place (`{}`).
+
+        >>> import numpy as np, tinyton as tt
+        >>> @tt.jit
+        ... def k(out):
+        ...     i = tt.arange(1, 3)
+        ...     tt.store(out + tt.arange(0, 2), tt.{}(i[:, None] * i, 0))
+        >>> out = np.zeros(2, int); k[1](out); out.tolist()
+        {}
         """
         if not return_indices:
             return _extreme(b, how, x, axis, keep_dims, propagate_nan)
@@ -222,7 +268,8 @@ def _most(name: str, how: str, *words: str) -> Callable:
         kept = expand_dims(b, best, tuple(range(len(x.type.shape)))) if keep_dims and axis is None else best
         return kept, _place(b, x, best, axis, keep_dims)
 
-    return op(name, (rule.__doc__ or "").format(*words), numpy=None, emit=None, kind="macro")(rule)
+    doc = (rule.__doc__ or "").format(*words, name.rstrip("_"), UFUNC[how].reduce([[1, 2], [2, 4]]).tolist())
+    return op(name, doc, numpy=None, emit=None, kind="macro")(rule)
 
 
 max_ = _most("max_", "max", "greatest", "greater", "argmax")

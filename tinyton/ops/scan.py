@@ -48,6 +48,14 @@ def reduce_with(b: Builder, input: object, axis: object, combine_fn: object, kee
     gives a tuple.
 
     Neighbours are combined first, so the function need not be commutative.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def digits(x, y): return x * 10 + y
+    >>> @tt.jit
+    ... def k(out): tt.store(out, tt.reduce(tt.arange(1, 3), 0, digits))
+    >>> out = np.zeros(1, int); k[1](out); out.tolist()
+    [12]
     """
     tiles = _tiles(b, input)
     rank = len(tiles[0].type.shape)
@@ -85,7 +93,18 @@ def _scan(b: Builder, tiles: Tiles, axis: object, combine: Callable[[Tiles, Tile
 @op(numpy=None, emit=None, kind="macro")
 def associative_scan(b: Builder, input: object, axis: object, combine_fn: object, reverse: bool = False) -> object:
     """Running combinations along ``axis``: element i of the result combines elements 0 … i (``reverse``: from the last
-    one on) with a jit function as `reduce` takes it."""
+    one on) with a jit function as `reduce` takes it.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def larger(x, y): return tt.maximum(x, y)
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.store(out + i, tt.associative_scan(i * (4 - i), 0, larger))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [0, 3, 4, 4]
+    """
     tiles = _tiles(b, input)
     out = _scan(b, tiles, axis, _combiner(b, combine_fn, tiles), reverse)
     return out if isinstance(input, tuple) else out[0]
@@ -102,20 +121,47 @@ def _running(b: Builder, rule: Callable, x: Value, axis: object, reverse: bool, 
 
 @op(numpy=None, emit=None, kind="macro")
 def cumsum(b: Builder, x: Value, axis: int = 0, reverse: bool = False, dtype: DType | None = None) -> Value:
-    """Running sums along ``axis``; element types as in `sum`."""
+    """Running sums along ``axis``; element types as in `sum`.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.store(out + i, tt.cumsum(i))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [0, 1, 3, 6]
+    """
     return _running(b, add, x, axis, reverse, dtype)
 
 
 @op(numpy=None, emit=None, kind="macro")
 def cumprod(b: Builder, x: Value, axis: int = 0, reverse: bool = False, dtype: DType | None = None) -> Value:
-    """Running products along ``axis``; element types as in `sum`."""
+    """Running products along ``axis``; element types as in `sum`.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.store(out + i, tt.cumprod(i + 1))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [1, 2, 6, 24]
+    """
     return _running(b, mul, x, axis, reverse, dtype)
 
 
 @op(numpy=None, emit=None, kind="macro")
 def sort(b: Builder, x: Value, dim: int | None = None, descending: bool = False) -> Value:
     """The elements in order along ``dim`` (the last one), NaN at the end: last if ascending, first if descending.
-    (Batcher, *Sorting networks and their applications*, 1968.)"""
+    (Batcher, *Sorting networks and their applications*, 1968.)
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.store(out + i, tt.sort(i * 5 % 4))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [0, 1, 2, 3]
+    """
     k = axis_of(-1 if dim is None else dim, len(number(b, x).type.shape))
     shape = full_tile(x).type.shape
     steps, descending = log2(shape[k]), bool(descending)
@@ -136,7 +182,16 @@ def sort(b: Builder, x: Value, dim: int | None = None, descending: bool = False)
 
 @op(numpy=None, emit=None, kind="macro")
 def topk(b: Builder, x: Value, k: int, dim: int | None = None) -> Value:
-    """The ``k`` (a power of two) greatest elements along ``dim`` (the last one), the greatest first."""
+    """The ``k`` (a power of two) greatest elements along ``dim`` (the last one), the greatest first.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.store(out + tt.arange(0, 2), tt.topk(i * 5 % 4, 2))
+    >>> out = np.zeros(2, int); k[1](out); out.tolist()
+    [3, 2]
+    """
     axis, count = axis_of(-1 if dim is None else dim, len(number(b, x).type.shape)), constant_int(k, "k")
     n = x.type.shape[axis]
     if count < 1 or count & (count - 1) or count > n:
@@ -150,7 +205,17 @@ def topk(b: Builder, x: Value, k: int, dim: int | None = None) -> Value:
 @op(numpy=None, emit=None, kind="macro")
 def swizzle2d(b: Builder, i: Operand, j: Operand, size_i: Operand, size_j: Operand, size_g: Operand) -> tuple:
     """Row-major places (i, j) of a grid of ``size_i`` by ``size_j`` gone through in groups of ``size_g`` rows, each
-    column by column: programs that run together share more of what they load."""
+    column by column: programs that run together share more of what they load.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i, j = tt.program_id(0) // 2, tt.program_id(0) % 2
+    ...     row, column = tt.swizzle2d(i, j, 4, 2, 2)
+    ...     tt.store(out + tt.program_id(0), row * 10 + column)
+    >>> out = np.zeros(8, int); k[8](out); out.tolist()
+    [0, 10, 1, 11, 20, 30, 21, 31]
+    """
     at = add(b, mul(b, i, size_j), j)
     whole = mul(b, size_g, size_j)
     first = mul(b, floordiv(b, at, whole), size_g)

@@ -44,6 +44,15 @@ def shared_store(b: Builder, idx: Operand, val: Operand, buffer_size: int | None
 
     A program has one buffer, of the type that its first `shared_store` stores, and of the greatest ``buffer_size``; by
     default that is the number of elements of ``idx``. What a later `shared_load` reads has been written.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.shared_store(i, i * i)
+    ...     tt.store(out + i, tt.shared_load(3 - i))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [9, 4, 1, 0]
     """
     v = value_of(b, val, b.shared[0] if b.shared else None)
     if b.shared is None:
@@ -62,7 +71,17 @@ def shared_store(b: Builder, idx: Operand, val: Operand, buffer_size: int | None
 
 @op(numpy=None, emit=None, kind="macro")
 def shared_load(b: Builder, idx: Operand, buffer_size: int | None = None) -> Value:
-    """The elements at places ``idx`` of the program's shared buffer, as `shared_store` has left them."""
+    """The elements at places ``idx`` of the program's shared buffer, as `shared_store` has left them.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.shared_store(i, i)
+    ...     tt.store(out + i, tt.shared_load((i + 1) % 4))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [1, 2, 3, 0]
+    """
     if b.shared is None:
         raise KernelTypeError("nothing is in the shared buffer yet: a shared_store above says what it holds")
     return load(b, add(b, *shared(b, idx, buffer_size)))
@@ -70,20 +89,51 @@ def shared_load(b: Builder, idx: Operand, buffer_size: int | None = None) -> Val
 
 @op(numpy=lambda run, op: None, emit=lambda e, op: e.barrier(), kind="statement", effect=True)
 def debug_barrier(b: Builder) -> None:
-    """All threads of the program wait for each other. Kernels do not need it: what they say happens in order."""
+    """All threads of the program wait for each other. Kernels do not need it: what they say happens in order.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.store(out + i, i)
+    ...     tt.debug_barrier()
+    ...     tt.store(out + i, tt.load(out + (3 - i)) * 10)
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [30, 20, 10, 0]
+    """
     b.add("debug_barrier", (), None)
 
 
 @op(numpy=None, emit=None, kind="macro")
 def sync(b: Builder) -> None:
-    """`debug_barrier`, under tiny-ton's name."""
+    """`debug_barrier`, under tiny-ton's name.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out):
+    ...     i = tt.arange(0, 4)
+    ...     tt.shared_store(i, i)
+    ...     tt.sync()
+    ...     tt.store(out + i, tt.shared_load(3 - i))
+    >>> out = np.zeros(4, int); k[1](out); out.tolist()
+    [3, 2, 1, 0]
+    """
     debug_barrier(b)
 
 
 @op(numpy=None, emit=None, kind="macro")
 def load4(b: Builder, ptr: Value) -> tuple[Value, ...]:
     """The four elements from ``ptr`` on, as a tuple: ``a, b, c, d = tt.load4(ptr)``. From aligned addresses, a GPU
-    loads them at once."""
+    loads them at once.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(x, out):
+    ...     a, b, c, d = tt.load4(x)
+    ...     tt.store(out, a + 10 * b + 100 * c + 1000 * d)
+    >>> x, out = np.arange(1, 5), np.zeros(1, int); k[1](x, out); out.tolist()
+    [4321]
+    """
     p = as_pointer(ptr)
     shape = p.type.shape
     if not shape or any(n & (n - 1) for n in shape):

@@ -10,7 +10,16 @@ from .typing import describe, flatten
 
 @op(numpy=None, emit=None, kind="macro")
 def static_assert(b: Builder, condition: object, message: object = "") -> None:
-    """Refuses to compile the kernel, with ``message``, unless the compile-time ``condition`` holds."""
+    """Refuses to compile the kernel, with ``message``, unless the compile-time ``condition`` holds.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out, BLOCK: tt.constexpr):
+    ...     tt.static_assert(BLOCK % 32 == 0, "whole warps")
+    ...     tt.store(out, BLOCK)
+    >>> out = np.zeros(1, int); k[1](out, 64); out.tolist()
+    [64]
+    """
     if isinstance(condition, Value):
         raise KernelTypeError(
             f"static_assert needs a compile-time condition; this one is a run-time value ({describe(condition)})",
@@ -22,7 +31,17 @@ def static_assert(b: Builder, condition: object, message: object = "") -> None:
 
 @op(numpy=None, emit=None, kind="macro")
 def static_print(b: Builder, *values: object, sep: str = " ", end: str = "\n") -> None:
-    """Prints compile-time values, and the types of run-time ones, while the kernel is compiled."""
+    """Prints compile-time values, and the types of run-time ones, while the kernel is compiled.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(x, BLOCK: tt.constexpr):
+    ...     tt.static_print("BLOCK is", BLOCK, "and x", x)
+    ...     tt.store(x, BLOCK)
+    >>> x = np.zeros(1, np.int32); k[1](x, 64); x.tolist()
+    BLOCK is 64 and x *i32
+    [64]
+    """
     b.notes.append(
         sep.join(describe(v) if any(isinstance(x, Value) for x in flatten(v)[0]) else str(v) for v in values) + end
     )
@@ -32,11 +51,29 @@ def static_print(b: Builder, *values: object, sep: str = " ", end: str = "\n") -
 def range_(b: Builder, start: int, stop: int | None = None, step: int = 1, **hints: object) -> None:
     """``for k in tt.range(n, num_stages=3)``: a loop as over Python's ``range``. The hints ``num_stages``,
     ``loop_unroll_factor``, ``disallow_acc_multi_buffer``, ``flatten``, ``warp_specialize`` and ``disable_licm`` are
-    compile-time values, and have no effect yet."""
+    compile-time values, and have no effect yet.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out, n):
+    ...     total = 0
+    ...     for j in tt.range(n, num_stages=3): total += j
+    ...     tt.store(out, total)
+    >>> out = np.zeros(1, int); k[1](out, 5); out.tolist()
+    [10]
+    """
     raise KernelSyntaxError("range is for the head of a for loop: for k in tt.range(n):")
 
 
 @op(numpy=None, emit=None, kind="macro")
 def static_range(b: Builder, start: int, stop: int | None = None, step: int = 1) -> None:
-    """``for k in tt.static_range(n)``: the loop is unrolled while compiling, ``k`` is a constant in each copy."""
+    """``for k in tt.static_range(n)``: the loop is unrolled while compiling, ``k`` is a constant in each copy.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(out, N: tt.constexpr):
+    ...     for j in tt.static_range(N): tt.store(out + j, j * j)
+    >>> out = np.zeros(4, int); k[1](out, 4); out.tolist()
+    [0, 1, 4, 9]
+    """
     raise KernelSyntaxError("static_range is for the head of a for loop: for k in tt.static_range(n):")
