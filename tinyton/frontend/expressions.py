@@ -16,8 +16,13 @@ from ..errors import KernelSyntaxError, KernelTypeError, KernelValueError, Tinyt
 from ..ir import Type, Value
 from ..language import LanguageFunction, constexpr
 from ..ops import OPS, PUBLIC
-from ..ops.typing import Struct, describe, flatten, number, value_of
 
+# >>> stage 6
+from ..ops.typing import FString, Struct, describe, flatten, number, value_of
+
+# === before
+# from ..ops.typing import Struct, describe, flatten, number, value_of
+# <<<
 # >>> stage 7
 from .source import Source, bound
 
@@ -181,17 +186,27 @@ def unary(t: Tracer, node: ast.UnaryOp) -> object:
 
 
 @visits(ast.JoinedStr)
-def joined(t: Tracer, node: ast.JoinedStr) -> str:
-    out = []
+def joined(t: Tracer, node: ast.JoinedStr) -> object:
+    """A text; a record of the parts, if there are run-time values and what can print them."""
+    parts: list[object] = []
     for part in node.values:
-        value = t.visit(part.value) if isinstance(part, ast.FormattedValue) else part.value  # type: ignore[attr-defined]
-        if isinstance(value, Value) or getattr(part, "format_spec", None):
-            raise KernelSyntaxError(
-                "an f-string in a kernel holds compile-time values, without a format; "
-                'tt.device_print("x", x) shows the others when the kernel runs'
-            )
-        out.append(str(value))
-    return "".join(out)
+        if not isinstance(part, ast.FormattedValue):
+            parts.append(part.value)  # type: ignore[attr-defined]
+            continue
+        if part.conversion != -1:
+            raise KernelSyntaxError(f"!{chr(part.conversion)} in an f-string is not supported in a kernel")
+        value, spec = t.visit(part.value), t.visit(part.format_spec) if part.format_spec else ""
+        known = isinstance(spec, str) and not any(isinstance(v, Value) for v in flatten(value)[0])
+        parts.append(python(format, value, spec) if known else (value, spec))
+    if all(isinstance(part, str) for part in parts):
+        return "".join(parts)  # type: ignore[arg-type]
+    # >>> stage 6
+    if t.source.spelling and print in t.source.spelling.meanings:
+        return FString(tuple(parts))
+    # <<<
+    raise KernelSyntaxError(
+        'an f-string in a kernel holds compile-time values; tt.device_print("x", x) shows the others when it runs'
+    )
 
 
 @visits(ast.Call)

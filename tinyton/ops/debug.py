@@ -8,8 +8,9 @@ through Python's ``print``, so that a notebook shows it in the cell that launche
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,35 @@ def device_print(b: Builder, prefix: str, *values: Operand, hex: bool = False) -
     if not isinstance(prefix, str):
         raise KernelTypeError("device_print begins with a text: tt.device_print('x', x)", argument="prefix")
     tiles = same_shape(b, *(number(b, v) for v in values)) or (literal(b, 0, uint32),)
-    b.add("device_print", (*tiles, _log(b, "prints")), None, prefix=prefix, hex=bool(hex), empty=not values)
+    record(b, Lines(prefix, tiles[0].type.shape, not values), *tiles, hex=bool(hex))
+
+
+Told = Mapping[int, Mapping[int, Any]]  # the values of a print by their number, each by element, as far as they fitted
+
+
+def record(b: Builder, form: Callable[[tuple, Told], str], *tiles: Value, first: int = 0, hex: bool = False) -> None:  # noqa: A002
+    """Records tiles of one shape, which are the ``first`` value and its next of a print. ``form``, of its own for each
+    print, makes the text of it: of the program, and of the values of all the records that name it."""
+    b.add("device_print", (*tiles, _log(b, "prints")), None, form=form, first=first, hex=hex)
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """How `device_print` tells: a line an element."""
+
+    prefix: str
+    shape: tuple[int, ...]
+    empty: bool
+
+    def __call__(self, program: tuple, told: Told) -> str:
+        prefix = self.prefix.rstrip()
+        prefix += " " if not prefix or prefix.endswith((":", "=")) else ": "
+        lines = []
+        for e in sorted(set().union(*told.values())):
+            values = " ".join(str(told[k][e]) for k in sorted(told) if e in told[k])
+            what = prefix.rstrip(": ") if self.empty else prefix.lstrip() + values
+            lines.append(f"pid {program}{_index(self.shape, e)} {what}\n")
+        return "".join(lines)
 
 
 def _assert(run, op, failed, log):
@@ -132,13 +161,25 @@ def device_assert(b: Builder, cond: Operand, msg: str = "", mask: Operand | None
     ``msg``, the first program that failed and its first such element. That program stops there (on OpenCL only if it
     runs in one thread), the others run on. ``@tt.jit(debug=False)`` leaves asserts out. From Triton, where they are off
     by default.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(n): tt.device_assert(n > 0, "n counts")
+    >>> try: k[1](-1)
+    ... except tt.DeviceAssertError as error: print(str(error).splitlines()[-1])
+    device_assert failed in pid (0, 0, 0): n counts
     """
     c = number(b, cond)
     failed = eq(b, c, False if c.type.dtype is bool_ else 0)
     if mask is not None:
         failed = and_(b, failed, value_of(b, mask))
+    check(b, failed, str(msg))
+
+
+def check(b: Builder, failed: Value, message: str, word: str = "device_assert") -> None:
+    """Stops a program where ``failed`` is true; ``word`` is what the user calls this."""
     if b.asserts:
-        b.add("device_assert", (failed, _log(b, "failures")), None, message=str(msg))
+        b.add("device_assert", (failed, _log(b, "failures")), None, message=message, word=word)
 
 
 def _index(shape: tuple[int, ...], element: int) -> str:
@@ -148,7 +189,7 @@ def _index(shape: tuple[int, ...], element: int) -> str:
 def _failure(op: Op, program: tuple[int, ...], element: int) -> DeviceAssertError:
     where = f"pid {tuple(program)}{_index(op.operands[0].type.shape, element)}"
     text = f": {op.attrs['message']}" if op.attrs["message"] else ""
-    return DeviceAssertError(f"device_assert failed in {where}{text}", op.loc)
+    return DeviceAssertError(f"{op.attrs['word']} failed in {where}{text}", op.loc)
 
 
 @contextmanager
@@ -188,32 +229,26 @@ def _show(kernel: Kernel, records: np.ndarray, dropped: int) -> None:
     """Prints in program order. A thread makes its records in order, and the first element of every tile is the first
     thread's: so its records tell in which order the prints of a program ran."""
     where, times, ranks = sites(kernel), Counter(), {}
-    lines: dict[tuple, list[str]] = {}
-    values = {site: _texts(*where[site], records[records[:, 0] == site, 5:]) for site in set(records[:, 0].tolist())}
+    turns: dict[tuple, dict[int, dict[int, Any]]] = {}
+    values = {site: _values(*where[site], records[records[:, 0] == site, 5:]) for site in set(records[:, 0].tolist())}
     for at, (site, x, y, z, element, *_) in enumerate(records.tolist()):
-        op, text = where[site][0], next(values[site])
-        times[site, x, y, z, element] += 1
-        turn = op, x, y, z, times[site, x, y, z, element]
+        op, k = where[site]
+        part = op.attrs["form"], op.attrs["first"] + k, x, y, z, element
+        times[part] += 1
+        turn = (z, y, x), part[0], times[part]
         if not element:
             ranks.setdefault(turn, at)
-        lines.setdefault((turn, element), []).append(text)
-    out = []
-    for (turn, element), texts in sorted(
-        lines.items(), key=lambda line: (line[0][0][3:0:-1], ranks.get(line[0][0], len(records)), line[0][1])
-    ):
-        op, *program, _ = turn
-        prefix = str(op.attrs["prefix"]).rstrip()
-        prefix += " " if not prefix or prefix.endswith((":", "=")) else ": "
-        told = prefix.rstrip(": ") if op.attrs["empty"] else prefix.lstrip() + " ".join(texts)
-        out.append(f"pid {tuple(program)}{_index(op.operands[0].type.shape, element)} {told}")
+        turns.setdefault(turn, {}).setdefault(part[1], {})[element] = next(values[site])
+    order = sorted(turns, key=lambda turn: (turn[0], ranks.get(turn, len(records))))
+    text = "".join(turn[1](turn[0][::-1], turns[turn]) for turn in order)
     if dropped:
-        out.append(f"{dropped} more values were not kept: a launch prints at most {CAPACITY}")
-    if out:
-        print("\n".join(out))
+        start = "\n" if not text.endswith("\n") else ""
+        text += f"{start}{dropped} more values were not kept: a launch prints at most {CAPACITY}\n"
+    print(text, end="")
 
 
-def _texts(op: Op, k: int, words: np.ndarray) -> Iterator[str]:
-    """The values of one print, in the order of its records."""
+def _values(op: Op, k: int, words: np.ndarray) -> Iterator[Any]:
+    """The values of one print, in the order of its records, as NumPy has them; in hex, the texts of their bits."""
     dtype, bits = op.operands[k].type.dtype, np.ascontiguousarray(words).view(np.uint64).reshape(-1)
     if dtype.is_float:
         register = bits.view(np.float64) if dtype is float64 else bits.astype(np.uint32).view(np.float32)
@@ -222,5 +257,5 @@ def _texts(op: Op, k: int, words: np.ndarray) -> Iterator[str]:
     if op.attrs["hex"]:
         size = dtype.itemsize
         return (f"0x{int(x):0{2 * size}x}" for x in pack(register, dtype).view(f"u{size}"))
-    kind = dtype.numpy.type if dtype.is_float and dtype.name != "bfloat16" else dtype.register.numpy.type
-    return (str(kind(x)) for x in register)
+    half = dtype.is_half and dtype.name != "bfloat16"
+    return iter(register.astype(dtype.numpy) if half else register)

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+
+# >>> stage 6
+from dataclasses import dataclass, fields, replace
+
+# === before
+# from dataclasses import fields, replace
+# <<<
 from functools import reduce
 from typing import Any, ClassVar
 
@@ -23,6 +29,15 @@ class Struct:
     METHODS: ClassVar[dict[str, str]] = {}
 
 
+# >>> stage 6
+@dataclass(frozen=True)
+class FString(Struct):
+    """An f-string of run-time values: its parts, which are texts and pairs of a value and a format."""
+
+    parts: tuple
+
+
+# <<<
 def flatten(x: object) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
     """The leaves of a tuple or a record, depth first, and what makes one like it of other leaves. Anything else is a
     leaf itself."""

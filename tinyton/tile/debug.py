@@ -1,0 +1,229 @@
+"""What a kernel tells while it runs, in cuTile's words: `print`, `printf` and `assert_`. See `ops/debug.py`."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..dtypes import DType, bool_, uint32
+from ..errors import KernelTypeError
+from ..ir import Builder, Value
+from ..ops import OPS, debug
+from ..ops.typing import FString, Operand, Struct, describe, flatten, literal, number
+from .language import MEANINGS, function
+
+Write = Callable[[Any], str]  # the text of one element
+SPECIFIER = re.compile(
+    r"%(?P<flags>[-+ #0]*)(?P<width>\d*)(?:\.(?P<digits>\d*))?(?:hh|h|ll|l|j|z|t|L)?(?P<kind>.?)", re.DOTALL
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """The text of one print of a program: literal parts, and tiles, with their shape and how to write an element."""
+
+    parts: tuple[str | tuple[tuple[int, ...], Write], ...]
+
+    def __call__(self, program: tuple, told: debug.Told) -> str:
+        out, k = [], 0
+        for part in self.parts:
+            if not isinstance(part, str):
+                shape, write = part
+                values, k = told.get(k, {}), k + 1
+                size = math.prod(shape)
+                part = nested(shape, (write(values[e]) if e in values else "?" for e in range(size)))
+            out.append(part)
+        return "".join(out)
+
+
+def nested(shape: tuple[int, ...], elements: Iterator[str]) -> str:
+    """A tile as Python writes a list of lists."""
+    if not shape:
+        return next(elements)
+    return f"[{', '.join(nested(shape[1:], elements) for _ in range(shape[0]))}]"
+
+
+def tell(b: Builder, parts: list[str | tuple[Value, Write]]) -> None:
+    form = Text(tuple(p if isinstance(p, str) else (p[0].type.shape, p[1]) for p in parts))
+    values = [p[0] for p in parts if not isinstance(p, str)] or [literal(b, 0, uint32)]
+    for k, v in enumerate(values):
+        debug.record(b, form, v, first=k)
+
+
+def plain(x: Any) -> int | float:
+    """An element as a number of Python's; a bool is 0 or 1."""
+    return float(x) if hasattr(x, "is_integer") and x.dtype.kind == "f" else int(x)
+
+
+def written(b: Builder, x: object, spec: str = "") -> list[str | tuple[Value, Write]]:
+    """The parts that a value of a print is made of."""
+    if isinstance(x, FString):
+        return [q for p in x.parts for q in ([p] if isinstance(p, str) else written(b, *p))]
+    if isinstance(x, Value):
+        v = number(b, x)
+        default: Write = (lambda e: f"{float(e):f}") if v.type.dtype.is_float else (lambda e: f"{int(e)}")
+        formatted(0.0 if v.type.dtype.is_float else 0, spec, v.type)
+        return [(v, (lambda e: format(plain(e), spec)) if spec else default)]
+    if not any(isinstance(v, Value) for v in flatten(x)[0]):
+        return [formatted(x, spec, type(x).__name__)]
+    if isinstance(x, Struct) or spec:
+        raise KernelTypeError(f"print writes tiles, numbers and texts, not {describe(x)}")
+    assert isinstance(x, tuple)
+    parts: list[str | tuple[Value, Write]] = ["("]
+    for k, item in enumerate(x):
+        parts += [", "] * bool(k) + ([repr(item)] if isinstance(item, str) else written(b, item))
+    return [*parts, ",)" if len(x) == 1 else ")"]
+
+
+def formatted(x: object, spec: str, what: object) -> str:
+    try:
+        return format(x, spec)  # type: ignore[call-overload]
+    except (TypeError, ValueError) as error:
+        raise KernelTypeError(f"{spec!r} is not a format for {what}: {error}") from None
+
+
+MEANINGS[print] = "print"
+
+
+@function()
+def print_(b: Builder, *args: object, sep: str | None = " ", end: str | None = "\n") -> None:
+    r"""Prints when the launch is done: ``args`` with ``sep`` between them, then ``end``. Python's own ``print`` is the
+    same in a kernel.
+
+    A tile is written as nested lists, ints and bools as ``%d``, floats as ``%f``; an f-string may give the elements
+    another format: ``print(f"{x:.2f} of {n}")``. What is known when the kernel is compiled (texts, dtypes, shapes,
+    numbers) is written as Python does. Texts come in the order of programs (the first index runs fastest), and of the
+    prints in a program. A launch keeps 32,768 elements; a ``?`` stands for one that was dropped. `TileTypeError` for an
+    array, whose tiles can be printed, and for a format that does not fit.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def show(x):
+    ...     tile = ct.load(x, 0, 2)
+    ...     print(ct.bid(0), tile, tile.shape, sep=" | ")
+    >>> ct.launch(None, (2,), show, (np.array([1, 0.5], np.float32),))
+    0 | [1.000000, 0.500000] | (2,)
+    1 | [1.000000, 0.500000] | (2,)
+    """
+    for name, text in (("sep", sep), ("end", end)):
+        if not isinstance(text, str | None):
+            raise KernelTypeError(f"{name} is a text, not {describe(text)}", argument=name)
+    parts: list[str | tuple[Value, Write]] = []
+    for k, x in enumerate(args):
+        parts += [" " if sep is None else sep] * bool(k) + written(b, x)
+    tell(b, [*parts, "\n" if end is None else end])
+
+
+@function()
+def printf(b: Builder, format: str, *args: Operand) -> None:  # noqa: A002
+    r"""Prints ``format`` when the launch is done, as C's ``printf`` would: ``%[flags][width][.digits]`` and one of
+    ``diuoxX`` for a tile of ints or bools, of ``eEfFgGaA`` for one of floats. ``%%`` is a ``%``. A tile is written as
+    nested lists, each element in the format; there is no line break but what the text has. See `print` for the order.
+    `TileTypeError` for another specifier, one of another kind than its tile, and too few or too many tiles.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def show(x):
+    ...     tile = ct.load(x, 0, 2)
+    ...     ct.printf("%5.2f and %#x\n", tile, 255)
+    >>> ct.launch(None, (1,), show, (np.array([1, 0.5], np.float32),))
+    [ 1.00,  0.50] and 0xff
+    """
+    if not isinstance(format, str):
+        raise KernelTypeError(
+            f'printf begins with a text, printf("%d", x), not with {describe(format)}', argument="format"
+        )
+    parts: list[str | tuple[Value, Write]] = []
+    left, at = list(args), 0
+    for found in SPECIFIER.finditer(format):
+        parts, at = [*parts, format[at : found.start()]], found.end()
+        if found[0] == "%%":
+            parts.append("%")
+            continue
+        kind = found["kind"]
+        if not kind or kind not in "diuoxXeEfFgGaA":
+            known = "ints take one of %d %i %u %o %x %X, floats one of %e %f %g %a; a percent sign is %%"
+            raise KernelTypeError(f"printf does not support the specifier {found[0]}: {known}")
+        if not left:
+            raise KernelTypeError(f"printf has not enough arguments: none of the {len(args)} is left for {found[0]}")
+        v = number(b, left.pop(0))
+        if v.type.dtype.is_float == (kind in "diuoxX"):
+            instead = "%f" if v.type.dtype.is_float else "%d"
+            raise KernelTypeError(f"{found[0]} does not write {v.type.dtype}; write {instead}, or convert with .astype")
+        parts.append((v, c_writer(found, v.type.dtype)))
+    if left:
+        raise KernelTypeError(
+            f"printf has too many arguments: {len(args)}, and {len(args) - len(left)} places for them"
+        )
+    tell(b, [*parts, format[at:]])
+
+
+def c_writer(found: re.Match, dtype: DType) -> Write:
+    """How C writes an element. Python's % does the same but for the few cases here."""
+    flags, width, digits, kind = found["flags"], found["width"], found["digits"], found["kind"]
+    if kind in "aA":
+        return lambda x: hexadecimal(float(x), flags, int(width or 0), digits, kind)
+    point = "" if digits is None else f".{digits or 0}"
+    if kind in "eEfFgG":
+        return lambda x: f"%{flags if math.isfinite(x) else flags.replace('0', '')}{width}{point}{kind}" % float(x)
+    if kind in "uoxX":  # of the bits, without a sign
+        flags = re.sub("[+ ]", "", flags)
+    if digits is not None:
+        flags = flags.replace("0", "")
+
+    def write(x: Any) -> str:
+        n, sign, places = int(x), flags, point
+        if kind in "uoxX":
+            n &= (1 << max(32, dtype.bits)) - 1
+        if "#" in sign and (kind == "o" or not n):
+            sign = sign.replace("#", "")
+            places = f".{max(int(digits or 0), len(f'{n:o}') + 1)}" if kind == "o" and n else places
+        return f"%{sign}{width}{places}{kind}" % n
+
+    return write
+
+
+def hexadecimal(x: float, flags: str, width: int, digits: str | None, kind: str) -> str:
+    """C's ``%a``."""
+    sign = "-" if math.copysign(1, x) < 0 else "+" if "+" in flags else " " if " " in flags else ""
+    prefix, body = "", f"{abs(x)}"
+    if math.isfinite(x):
+        prefix, (lead, _, exponent) = "0x", abs(x).hex()[2:].partition("p")
+        lead, _, tail = lead.partition(".")
+        n = int(lead + tail.ljust(13, "0"), 16)
+        if digits is not None and int(digits or 0) < 13:
+            unit = 16 ** (13 - int(digits or 0))
+            n = (n // unit + (n % unit * 2 > unit or (n % unit * 2 == unit and n // unit % 2))) * unit
+        tail = f"{n % 16**13:013x}"
+        tail = tail.rstrip("0") if digits is None else tail[: int(digits or 0)].ljust(int(digits or 0), "0")
+        body = f"{n >> 52:x}{'.' * bool(tail or '#' in flags)}{tail}p{exponent}"
+    room = width - len(sign + prefix + body)
+    zeros = "0" * room * bool(prefix and "0" in flags and "-" not in flags)
+    text = sign + prefix + zeros + body
+    text = text.ljust(width) if "-" in flags else text.rjust(width)
+    return text.upper() if kind == "A" else text
+
+
+@function("assert_")
+def assert_(b: Builder, cond: Operand, message: str | None = None) -> None:
+    """Raises `DeviceAssertError` after the launch if an element of ``cond``, a bool tile or scalar, is false: with
+    ``message``, and with the first program that failed, its first such element, and the line. That program stops there
+    (on OpenCL only if it runs in one thread), the others run on. `TileTypeError` if ``cond`` is not of bools.
+
+    >>> import numpy as np, tinyton as tt, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def check(x):
+    ...     ct.assert_(ct.load(x, 0, 4) < 3, "too large")
+    >>> try: ct.launch(None, (1,), check, (np.arange(4),))
+    ... except tt.DeviceAssertError as error: print(str(error).splitlines()[-1])
+    ct.assert_ failed in pid (0, 0, 0) idx (3): too large
+    """
+    c = number(b, cond)
+    if c.type.dtype is not bool_:
+        raise KernelTypeError(f"the condition is of bools, such as x > 0, not {c.type}", argument="cond")
+    if not isinstance(message, str | None):
+        raise KernelTypeError(f"the message is a text, not {describe(message)}", argument="message")
+    debug.check(b, OPS["eq"].rule(b, c, False), message or "", "ct.assert_")
