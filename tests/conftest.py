@@ -81,6 +81,16 @@ def kernel(text, **names):
     return scope["k"]
 
 
+def lowered(kernel, signature, language="cuda", threads=128, **constants):
+    """The kernel in C for arguments of these types, without a device."""
+    from tinyton.codegen import dialect
+    from tinyton.codegen.lower import front, lower
+    from tinyton.specialize import Specialization, parse
+
+    spec = Specialization(tuple(parse(signature).items()), tuple(constants.items()))
+    return lower(front(kernel.source, spec), spec, threads, getattr(dialect, language.upper()), lambda n: "")
+
+
 def underlined(error):
     """What the carets of an error are under."""
     code, carets = str(error).split("\n")[1:3]

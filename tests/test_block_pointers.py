@@ -6,7 +6,7 @@ import pytest
 import tinyton as triton
 import tinyton as tt
 import tinyton.language as tl
-from conftest import Guarded, choose, kernel, mappings, underlined
+from conftest import Guarded, choose, kernel, lowered, mappings, underlined
 
 
 @pytest.fixture(params=mappings(None, 4))
@@ -107,11 +107,8 @@ def test_offsets_are_64_bit(interpreter):
     assert out.tolist() == [0, 1, 2, 3, 6]
 
 
-def test_accesses_are_vectors_without_barriers(monkeypatch):
-    if tt.backends.available()["opencl"]:
-        pytest.skip("no OpenCL here")
-    choose("opencl", monkeypatch)
-    x = np.zeros((64, 64), np.float32)
+@pytest.mark.parametrize("language, barrier", [("cuda", "__syncthreads"), ("opencl", " barrier(")])
+def test_accesses_are_vectors_without_barriers(language, barrier):
     k = kernel(
         "@tt.jit\ndef k(x, out, M, N, s):\n"
         "    p = tt.make_block_ptr(x, (M, N), (s, 1), (tt.program_id(0) * 16, 0), (16, 32), (1, 0))\n"
@@ -122,8 +119,9 @@ def test_accesses_are_vectors_without_barriers(monkeypatch):
         "        p = tt.advance(p, (0, 32))\n"
         "    tt.store(q, acc, boundary_check=(0, 1))\n"
     )
-    text = k.compile(x, x, 64, 64, 64, num_warps=4).source
-    assert "load_float32x4(&" in text and "store_float32x4((" in text and ">= 0" not in text and "barrier" not in text
+    types = dict.fromkeys(("x", "out"), "*float32:16") | dict.fromkeys("MNs", "int32:16")
+    text = lowered(k, types, language).source
+    assert "load_float32x4(&" in text and "store_float32x4((" in text and ">= 0" not in text and barrier not in text
 
 
 BLOCK = "p = tt.make_block_ptr(x, (n, 8), (8, 1), (0, 0), (4, 8), (1, 0)); "

@@ -5,7 +5,7 @@ import pytest
 
 import tinyton as tt
 import tinyton.language as tl
-from conftest import Guarded, choose, kernel, mappings, underlined
+from conftest import Guarded, choose, kernel, lowered, mappings, underlined
 
 
 @pytest.fixture(params=mappings(None, 4))
@@ -106,12 +106,11 @@ def test_a_product_by_programs_that_take_several_tiles(warps):
     assert np.array_equal(c.check(), a @ b.T)
 
 
-def test_accesses_are_vectors(monkeypatch):
-    if tt.backends.available()["opencl"]:
-        pytest.skip("no OpenCL here")
-    choose("opencl", monkeypatch)
-    x = np.zeros((64, 64), np.float32)
-    text = shift.compile(x, x, 64, 64, 64, 64, 0, 0, BM=16, BN=32, PAD="zero", num_warps=4).source
+@pytest.mark.parametrize("language", ["cuda", "opencl"])
+def test_accesses_are_vectors(language):
+    types = dict.fromkeys(("x", "out"), "*float32:16") | dict.fromkeys(("M", "N", "xm", "om"), "int32:16")
+    types |= {"dm": "int32:16", "dn": "int32:16"}
+    text = lowered(shift, types, language, BM=16, BN=32, PAD="zero").source
     assert "store_float32x4((" in text
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tinyton as tt
-from conftest import Guarded, kernel, same_bits
+from conftest import Guarded, kernel, lowered, same_bits
 from tinyton.backends import nvcc
 
 needs_nvcc = pytest.mark.skipif(nvcc.find("nvcc") is None, reason="nvcc is not installed: pip install 'tinyton[nvcc]'")
@@ -144,15 +144,6 @@ def k(x, out, TURN: tt.constexpr):
     k, signature = kernel(text), {"x": "*float32:16", "out": "*float32:16"}
     assert "float32x4" in lowered(k, signature, TURN=False).source
     assert "float32x4" not in lowered(k, signature, TURN=True).source
-
-
-def lowered(k, signature, **constants):
-    from tinyton.codegen.dialect import CUDA
-    from tinyton.codegen.lower import front, lower
-    from tinyton.specialize import Specialization, parse
-
-    spec = Specialization(tuple(parse(signature).items()), tuple(constants.items()))
-    return lower(front(k.source, spec), spec, 128, CUDA, lambda n: "")
 
 
 BROKEN = {

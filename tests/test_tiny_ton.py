@@ -7,7 +7,7 @@ import pytest
 import tinyton
 import tinyton as tiny_ton
 import tinyton as tt
-from conftest import choose, kernel, mappings, same_bits
+from conftest import choose, kernel, lowered, mappings, same_bits
 
 RNG = np.random.default_rng()
 
@@ -337,11 +337,6 @@ def k(x):
 
 
 def test_load4_is_one_access_of_a_gpu():
-    from tinyton.codegen.dialect import CUDA
-    from tinyton.codegen.lower import front, lower
-    from tinyton.specialize import Specialization, parse
-
     types = dict.fromkeys(("x_ptr", "y_ptr", "out_ptr"), "*float32:16") | {"n": "int32"}
-    spec = Specialization(tuple(parse(types).items()), ())
-    low = lower(front(dot_kernel.source, spec), spec, 64, CUDA, lambda n: "")
-    assert low.source.count("load_float32x4(&") == 2 and "convert" not in low.source
+    text = lowered(dot_kernel, types, threads=64).source
+    assert text.count("load_float32x4(&") == 2 and "convert" not in text

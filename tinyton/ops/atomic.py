@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from ..dtypes import int64, pack, round_to, uint32, uint64, unpack
+from ..dtypes import int64, pack, round_to, uint16, uint32, uint64, unpack
 from ..errors import KernelTypeError, KernelValueError
 from ..ir import Builder, Type, Value
 from . import op
@@ -35,6 +35,12 @@ LOOP = """
         now = next == seen ? seen : {swap}(word, seen, next);
     }} while (now != seen);
     return {value};
+}}"""
+
+EXCHANGE_16 = """
+{fn} unsigned short {name}(unsigned short* at, unsigned short seen, unsigned short next) {{
+    asm volatile("atom.{scope}.cas.b16 %0, [%1], %2, %3;" : "=h"(seen) : "l"(at), "h"(seen), "h"(next) : "memory");
+    return seen;
 }}"""
 
 
@@ -103,7 +109,9 @@ def _fence(e, op) -> str:
 
 
 def instruction(e, how: str, bits: int, scope: str = "gpu") -> str:
-    """The function of the C dialect for words of 32 or 64 bits."""
+    """The function of the C dialect for words of 32 or 64 bits, and on CUDA for "cas" of 16."""
+    if bits == 16:
+        return e.helper(f"exchange_{scope}", EXCHANGE_16, uint16, scope=scope)
     if e.dialect.name == "cuda":
         return f"atomic{ {'xchg': 'Exch', 'cas': 'CAS'}.get(how, how.capitalize()) }{SCOPES[scope]}"
     if bits == 64:
@@ -114,8 +122,9 @@ def instruction(e, how: str, bits: int, scope: str = "gpu") -> str:
 def _call(e, op, ptr: str, *values: str) -> str:
     """C that acts on one element and gives what it was."""
     dtype, how, scope = op.operands[0].type.dtype, op.attrs["how"], op.attrs["scope"]
-    cuda, bits = e.dialect.name == "cuda", max(32, dtype.bits)
-    word, own = e.c(uint64 if bits == 64 else uint32), dtype.is_int or (cuda and how == "add")
+    cuda = e.dialect.name == "cuda"
+    bits, part = max(16 if cuda else 32, dtype.bits), dtype.is_half and not cuda  # OpenCL has no words of 16 bits
+    word, own = e.c({16: uint16, 32: uint32, 64: uint64}[bits]), dtype.is_int or (cuda and how == "add")
     if not dtype.is_half and (own or how in ("cas", "xchg")):
         function = instruction(e, how, bits, scope)
         if own and not (cuda and dtype is int64 and how not in ("max", "min")):
@@ -123,16 +132,16 @@ def _call(e, op, ptr: str, *values: str) -> str:
         args = [f"({e.dialect.memory}{word}*)({ptr})", *(_bits(e, x, dtype) for x in values)]
         text = f"{function}({', '.join(args)})"
         return _of_bits(e, text, dtype) if op.results else text
-    value = _of_bits(e, "(seen >> shift)" if dtype.is_half else "seen", dtype)
+    value = _of_bits(e, "(seen >> shift)" if part else "seen", dtype)
     new = "x" if how in ("cas", "xchg") else combine(e, how.replace("add", "sum"), dtype, value, "x")
     new = _bits(e, new, dtype)
-    if dtype.is_half:
+    if part:
         new = f"(seen & ~(0xffffu << shift)) | ((unsigned int){new} << shift)"
     if how == "cas":  # of 16-bit floats: any NaN equals any
         new = f"{_bits(e, 'expected', dtype)} == {_bits(e, value, dtype)} ? {new} : seen"
     words = {"E": e.dialect.stored(dtype), "W": word, "memory": e.dialect.memory, "value": value, "new": new}
     words |= {"args": f"{e.c(dtype)} expected, " * (how == "cas") + f"{e.c(dtype)} x"}
-    name, text = f"atomic_{how}{SCOPES[scope]}", LOOP.replace("{word}", HALF_WORD if dtype.is_half else WORD)
+    name, text = f"atomic_{how}{SCOPES[scope]}", LOOP.replace("{word}", HALF_WORD if part else WORD)
     name = f"{name}_{dtype.short}" if dtype.is_half else name
     name = e.helper(name, text, dtype, swap=instruction(e, "cas", bits, scope), **words)
     return f"{name}({', '.join([ptr, *values])})"
