@@ -83,7 +83,8 @@ def sequence(t: Tracer, node: ast.Tuple) -> tuple:
 def attribute(t: Tracer, node: ast.Attribute) -> object:
     owner = t.visit(node.value)
     if isinstance(owner, Struct) and node.attr in owner.METHODS:
-        return Method(OPS[owner.METHODS[node.attr]].rule, owner)
+        rule = owner.METHODS[node.attr]
+        return Method(OPS[rule].rule if isinstance(rule, str) else rule, owner)
     is_number = isinstance(owner, (bool, int, float)) and not hasattr(owner, node.attr)
     if is_number and node.attr in ("to", "dtype", "shape", "ndim", *t.methods()):
         owner = value_of(t.builder, owner)

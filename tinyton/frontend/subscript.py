@@ -18,6 +18,8 @@ def subscript(t: Tracer, node: ast.Subscript) -> object:
     if isinstance(getattr(owner, "source", None), Source):
         name = ast.unparse(node.value)
         raise KernelTypeError(f"{name} is no tuple: a kernel calls it as {name}(...), without a grid")
+    if hasattr(owner, "subscript"):  # it has a meaning of its own there
+        return owner.subscript(t.builder, lambda: t.visit(node.slice))
     if not isinstance(owner, Value):
         index = t.visit(node.slice)
         if isinstance(index, Value):

@@ -23,10 +23,10 @@ Operand = Value | bool | int | float
 
 class Struct:
     """A compile-time record of values, such as a block pointer: a frozen dataclass derived from this. Its fields are
-    values, compile-time objects, tuples or records. ``METHODS`` names the ops that are called on it as methods, with
-    the record as first argument."""
+    values, compile-time objects, tuples or records. ``METHODS`` has the ops, by name, or the
+    rules that are called on it as methods, with the record as first argument."""
 
-    METHODS: ClassVar[dict[str, str]] = {}
+    METHODS: ClassVar[dict[str, Any]] = {}
 
 
 # >>> stage 6

@@ -1,20 +1,35 @@
-"""Tiles in memory: loads and stores by tile index."""
+"""Tiles in memory: loads and stores by tile index, and by the indices of elements."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum
+from functools import reduce
+from typing import Any, ClassVar
 
 from .. import dtypes
-from ..errors import KernelTypeError, KernelValueError
+from ..dtypes import DType
+from ..errors import KernelTypeError, KernelValueError, TinytonError
 from ..ir import Builder, Value
 from ..ops import OPS, memory
-from ..ops.arithmetic import add, and_, ge, lt, mul
+from ..ops.arithmetic import add, and_, cdiv, ge, lt, mul
 from ..ops.create import tile_shape
 from ..ops.program import arange
 from ..ops.shape import expand
-from ..ops.typing import Operand, broadcast, constant_int, describe, value_of
-from .array import Array
+from ..ops.typing import (
+    Operand,
+    Struct,
+    axis_of,
+    broadcast,
+    broadcast_shape,
+    cast_value,
+    constant_int,
+    describe,
+    value_of,
+)
+from .array import Array, index_scalar, index_value, method
 from .language import NAMES, function
 
 
@@ -29,36 +44,145 @@ class PaddingMode(Enum):
     NEG_INF = "neg_inf"
 
 
-PADDING = {PaddingMode.UNDETERMINED: None, PaddingMode.ZERO: None, PaddingMode.NEG_ZERO: -0.0}
-PADDING |= {PaddingMode.NAN: math.nan, PaddingMode.POS_INF: math.inf, PaddingMode.NEG_INF: -math.inf}
-NAMES["PaddingMode"] = PaddingMode
+class MemoryOrder(Enum):
+    """What other programs see of an access. WEAK: they make none of the same element. RELAXED: it is done in one step.
+    ACQUIRE: who reads so what another has written with RELEASE sees all that the other wrote before. ACQ_REL: both."""
+
+    WEAK = "weak"
+    RELAXED = "relaxed"
+    ACQUIRE = "acquire"
+    RELEASE = "release"
+    ACQ_REL = "acq_rel"
 
 
-def as_array(x: object) -> Array:
-    if not isinstance(x, Array):
-        raise KernelTypeError(f"expected an array argument, not {describe(x)}", argument="array")
-    return x
+class MemoryScope(Enum):
+    """Whom an order is about: nobody (of a weak access), the threads of a program, of the device, of the system."""
+
+    NONE = ""
+    BLOCK = "cta"
+    DEVICE = "gpu"
+    SYS = "sys"
 
 
-def shape_of(shape: object) -> tuple[int, ...]:
+FILL = {PaddingMode.UNDETERMINED: None, PaddingMode.ZERO: None, PaddingMode.NEG_ZERO: -0.0}
+FILL |= {PaddingMode.NAN: math.nan, PaddingMode.POS_INF: math.inf, PaddingMode.NEG_INF: -math.inf}
+NAMES |= {"PaddingMode": PaddingMode, "MemoryOrder": MemoryOrder, "MemoryScope": MemoryScope}
+WEAK, NONE = MemoryOrder.WEAK, MemoryScope.NONE
+Place = tuple[int, Value]  # an axis of an array, and where along it
+
+
+# -- what the user says ------------------------------------------------------------------------------------------------
+
+
+def as_array(x: object, argument: str = "array") -> Array:
+    if isinstance(x, Array):
+        return x
+    if isinstance(x, Value):
+        raise KernelTypeError(
+            f"expected an array, not a tile ({x.type}), which is in registers already; other tiles are made of it by "
+            f"ct.reshape, ct.transpose and ct.extract",
+            argument=argument,
+        )
+    hint = "; choose one of the list with [k]" if isinstance(x, tuple) else ""
+    raise KernelTypeError(f"expected an array argument, not {describe(x)}{hint}", argument=argument)
+
+
+def shape_of(shape: object, argument: str = "shape") -> tuple[int, ...]:
     """A tile's shape; what is wrong with one is a TypeError here."""
     try:
         return tile_shape(shape)
-    except KernelValueError as error:
-        raise KernelTypeError(error.message, argument=error.argument) from None
+    except TinytonError as error:
+        raise KernelTypeError(error.message, argument=argument) from None
 
 
-def places(b: Builder, array: Array, starts: tuple, shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple:
-    """The pointers of a tile whose dimension d runs from ``starts[d]`` along axis ``axes[d]`` of the array, and the
-    mask of what is inside the array (None: there is nothing to be outside of)."""
-    pointer, mask = array.base, None
-    for d, (start, n, axis) in enumerate(zip(starts, shape, axes, strict=True)):
-        at = along(b, add(b, start, arange(b, 0, n)), d, len(shape))
-        inside = and_(b, ge(b, at, 0), lt(b, at, array.shape[axis]))
-        mask = inside if mask is None else and_(b, mask, inside)
-        stride = array.strides[axis]
-        pointer = add(b, pointer, at if isinstance(stride, int) and stride == 1 else mul(b, at, stride))
-    return pointer, mask
+def rank_is(rank: int, array: Array, what: str, argument: str) -> None:
+    if rank != array.ndim:
+        raise KernelTypeError(
+            f"{what} {rank} entr{'y' if rank == 1 else 'ies'}, the array has {array.ndim} dimension"
+            f"{'s' * (array.ndim != 1)}",
+            argument=argument,
+        )
+
+
+def axes_of(order: object, rank: int) -> tuple[int, ...]:
+    """Which axis of the array each dimension of a tile runs along."""
+    if order == "C" or order == "F":
+        return tuple(range(rank))[:: 1 if order == "C" else -1]
+    known = f'"C", "F" or the axes 0 to {rank - 1}, each once'
+    if isinstance(order, str):
+        raise KernelTypeError(f"the order is {known}, not {order!r}", argument="order")
+    axes = tuple(constant_int(k, "order") for k in (order if isinstance(order, tuple) else (order,)))
+    axes = tuple(k + rank if -rank <= k < 0 else k for k in axes)
+    if sorted(axes) != list(range(rank)):
+        twice = [k for k in axes if axes.count(k) > 1]
+        what = f"; axis {twice[0]} is there twice" if twice else ""
+        raise KernelTypeError(f"the order is {known}, not {order!r}{what}", argument="order")
+    return axes
+
+
+def check_hints(latency: object = None, **flags: object) -> None:
+    """What says how to do an access, and has no effect; ``flags`` are True or False, or allow_tma=None."""
+    if latency is not None and not 1 <= constant_int(latency, "latency") <= 10:
+        raise KernelValueError(f"a latency is 1 to 10, not {latency}", argument="latency")
+    for name, flag in flags.items():
+        if not isinstance(flag, bool) and not (flag is None and name == "allow_tma"):
+            raise KernelTypeError(f"{name} is True or False, not {describe(flag)}", argument=name)
+
+
+def check_order(order: object, scope: object, allowed: tuple[MemoryOrder, ...]) -> None:
+    """An access that is not weak has a scope, and no other has."""
+    if order not in allowed:
+        known = ", ".join(f"MemoryOrder.{o.name}" for o in allowed)
+        raise KernelTypeError(f"the memory order is one of {known}, not {order}", argument="memory_order")
+    if not isinstance(scope, MemoryScope):
+        raise KernelTypeError(f"the memory scope is a ct.MemoryScope, not {describe(scope)}", argument="memory_scope")
+    if (order is WEAK) != (scope is NONE):
+        wrong = "a weak access has no memory scope" if order is WEAK else f"{order} needs a memory scope"
+        raise KernelTypeError(f"{wrong}; MemoryScope.{scope.name} is given", argument="memory_scope")
+
+
+def fill_of(mode: object, dtype: DType) -> float | None:
+    """The number of a padding mode; None for zero."""
+    if not isinstance(mode, PaddingMode):
+        raise KernelTypeError(f"padding_mode is a ct.PaddingMode, not {describe(mode)}", argument="padding_mode")
+    fill = FILL[mode]
+    if dtype.is_float or not fill:
+        return fill if dtype.is_float else None
+    raise KernelTypeError(
+        f"elements of type {dtype} cannot hold {fill}, PaddingMode.{mode.name}", argument="padding_mode"
+    )
+
+
+def widened(b: Builder, x: object, dtype: DType, argument: str) -> Value:
+    """A tile or a number as elements of an array, which are of the same type or a wider one."""
+    if not isinstance(x, (Value, bool, int, float)) or (isinstance(x, Value) and x.type.pointer):
+        raise KernelTypeError(f"expected a tile or a number, not {describe(x)}", argument=argument)
+    v = value_of(b, x, dtype)
+    try:
+        fits = dtypes.promote(v.type.dtype, dtype) is dtype
+    except KernelTypeError:
+        fits = False
+    if not fits:
+        name = "bool_" if dtype is dtypes.bool_ else dtype
+        raise KernelTypeError(
+            f"{v.type.dtype} does not widen to {dtype}; write .astype(ct.{name})",
+            argument=argument,
+        )
+    return cast_value(b, v, dtype)
+
+
+def fit(b: Builder, v: Value, shape: tuple[int, ...], argument: str) -> Value:
+    """``v`` stretched to a shape that is given."""
+    try:
+        fits = broadcast_shape(v.type.shape, shape) == shape
+    except KernelTypeError:
+        fits = False
+    if not fits:
+        raise KernelTypeError(f"a shape of {list(v.type.shape)} does not broadcast to {list(shape)}", argument=argument)
+    return broadcast(b, v, shape)
+
+
+# -- places ------------------------------------------------------------------------------------------------------------
 
 
 def along(b: Builder, v: Value, dim: int, rank: int) -> Value:
@@ -69,39 +193,56 @@ def along(b: Builder, v: Value, dim: int, rank: int) -> Value:
     return v
 
 
-def axes_of(order: object, rank: int) -> tuple[int, ...]:
-    """Which axis of the array each dimension of a tile runs along."""
-    if order in ("C", "F"):
-        return tuple(range(rank))[:: 1 if order == "C" else -1]
-    axes = tuple(constant_int(k, "order") for k in (order if isinstance(order, tuple) else (order,)))
-    if sorted(axes) != list(range(rank)):
-        what = f'the order is "C", "F" or the axes 0 to {rank - 1}, each once, not {order!r}'
-        raise KernelTypeError(what, argument="order")
-    return axes
-
-
-def index_of(b: Builder, index: object, rank: int) -> tuple[Value, ...]:
-    """A tile's index, in tiles: an int scalar for each axis."""
+def tile_places(
+    b: Builder, array: Array, index: object, shape: tuple[int, ...], order: object, steps: tuple[int, ...] = ()
+) -> list[Place]:
+    """Where the elements of a tile are that starts ``index`` times its shape (or ``steps``) from the first element."""
     found = index if isinstance(index, tuple) else (index,)
-    if len(found) != rank:
-        raise KernelTypeError(f"the index has {len(found)} entries, the array has {rank} dimensions", argument="index")
-    out = tuple(value_of(b, x) for x in found)
-    for v in out:
-        if v.type.shape or v.type.pointer or v.type.dtype.kind not in "iu":
-            raise KernelTypeError(f"an index is made of int scalars, not of {v.type}", argument="index")
-    return out
+    rank_is(len(found), array, "the index has", "index")
+    at, axes = [index_scalar(b, x, "tiles") for x in found], axes_of(order, array.ndim)
+    if shape:
+        rank_is(len(shape), array, "the shape of the tile has", "shape")
+    steps = steps or shape or (1,) * array.ndim
+    starts = [v if n == 1 else mul(b, v, n) for v, n in zip(at, steps, strict=True)]
+    if shape:
+        starts = [add(b, v, arange(b, 0, n)) for v, n in zip(starts, shape, strict=True)]
+        starts = [along(b, v, d, len(shape)) for d, v in enumerate(starts)]
+    return list(zip(axes, starts, strict=True))
 
 
-def tile_at(b: Builder, array: object, index: object, shape: tuple[int, ...], order: object, check: bool) -> tuple:
-    """The pointers of a tile of an array, and their mask (None: all are inside, or nobody looks)."""
-    a = as_array(array)
-    at, axes = index_of(b, index, a.ndim), axes_of(order, a.ndim)
-    if shape and len(shape) != a.ndim:
-        raise KernelTypeError(f"the tile has {len(shape)} dimensions, the array has {a.ndim}", argument="shape")
-    extents = shape or (1,) * a.ndim
-    starts = tuple(v if n == 1 else mul(b, v, n) for v, n in zip(at, extents, strict=True))
-    pointer, mask = places(b, a, starts, extents, axes)
-    return pointer, mask if check else None
+def element_places(b: Builder, array: Array, indices: object) -> list[Place]:
+    """Where elements are whose indices are given, tiles or scalars that broadcast."""
+    found = indices if isinstance(indices, tuple) else (indices,)
+    rank_is(len(found), array, "the indices have", "indices")
+    return list(enumerate(index_value(b, x, "indices") for x in found))
+
+
+def common_shape(places: Iterable[Place]) -> tuple[int, ...]:
+    try:
+        return reduce(broadcast_shape, (v.type.shape for _, v in places), ())
+    except KernelTypeError as error:
+        raise KernelTypeError(f"the indices have {error.message}", argument="indices") from None
+
+
+def locate(b: Builder, array: Array, places: list[Place], check: bool, mask: object = None) -> tuple:
+    """The pointers of elements, and the mask of those that are to be touched (None: all). ``check``: only those that
+    are inside of the array."""
+    shape, pointer, inside = common_shape(places), array.base, None
+    if mask is not None:
+        try:
+            inside = fit(b, memory.as_mask(b, mask), shape, "mask")  # type: ignore[arg-type]
+        except KernelTypeError as error:
+            raise KernelTypeError(error.message, argument="mask") from None
+    for axis, at in places:
+        if check:
+            part = and_(b, ge(b, at, 0), lt(b, at, array.shape[axis]))
+            inside = part if inside is None else and_(b, inside, part)
+        stride = array.strides[axis]
+        pointer = add(b, pointer, at if isinstance(stride, int) and stride == 1 else mul(b, at, stride))
+    return broadcast(b, pointer, shape), inside
+
+
+# -- loads and stores --------------------------------------------------------------------------------------------------
 
 
 @function()
@@ -116,22 +257,447 @@ def load(
     check_bounds: bool = True,
     latency: int | None = None,
     allow_tma: bool | None = None,
+    memory_order: MemoryOrder = WEAK,
+    memory_scope: MemoryScope = NONE,
 ) -> Value:
-    """The tile of ``shape`` (powers of two) that is the ``index``-th along each axis, in units of tiles."""
-    extents = shape_of(shape)
-    pointer, mask = tile_at(b, array, index, extents, order, check_bounds)
-    fill = PADDING[padding_mode] if mask is not None else None
-    v = memory.load(b, pointer, mask, fill)
-    return v if extents else OPS["reshape"].rule(b, v)
+    """The tile of ``shape`` that is the ``index``-th along each axis of an array, in units of tiles.
+
+    ``shape`` is an int or a tuple of powers of two, one for each axis; ``()`` gives a scalar. ``index`` is an int
+    scalar for each axis, known at run time or before. With ``order="F"``, or axes such as ``(0, 2, 1)``, dimension d of
+    the tile, of its index and its shape is axis ``order[d]`` of the array.
+
+    What is outside of the array, the whole tile if need be, is ``padding_mode``. ``check_bounds=False`` says that
+    nothing is. ``latency`` (1 to 10) and ``allow_tma`` have no effect. ``memory_order`` RELAXED or ACQUIRE, with a
+    ``memory_scope``, reads elements of 16-bit floats, or of 32 or 64 bits, as atomic operations do.
+
+    TileTypeError: an extent that is no power of two, another number of entries than the array has dimensions, padding
+    that the elements cannot hold, a tile instead of an array. TileValueError: a latency out of range.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def flip(x, y):
+    ...     tile = ct.load(x, (0, 0), (4, 2), order="F", padding_mode=ct.PaddingMode.NEG_INF)
+    ...     ct.store(y, (0, 0), tile)
+    >>> x, y = np.arange(6, dtype=np.float32).reshape(2, 3), np.zeros((4, 2), np.float32)
+    >>> ct.launch(None, (1,), flip, (x, y))
+    >>> y.tolist()
+    [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0], [-inf, -inf]]
+    """
+    a, extents = as_array(array), shape_of(shape)
+    check_hints(latency, allow_tma=allow_tma, check_bounds=check_bounds)
+    check_order(memory_order, memory_scope, (WEAK, MemoryOrder.RELAXED, MemoryOrder.ACQUIRE))
+    fill = fill_of(padding_mode, a.dtype)
+    pointer, inside = locate(b, a, tile_places(b, a, index, extents, order), check_bounds)
+    if memory_order is WEAK:
+        return memory.load(b, pointer, inside, fill)
+    v = OPS["atomic_cas"].rule(b, pointer, 0, 0, memory_order.value, memory_scope.value, inside)
+    return v if fill is None or inside is None else OPS["where"].rule(b, inside, v, fill)
 
 
 @function()
 def store(
-    b: Builder, array: Array, index: object, tile: Operand, *, order: object = "C", check_bounds: bool = True
+    b: Builder,
+    array: Array,
+    index: object,
+    tile: Operand,
+    *,
+    order: object = "C",
+    check_bounds: bool = True,
+    latency: int | None = None,
+    allow_tma: bool | None = None,
+    memory_order: MemoryOrder = WEAK,
+    memory_scope: MemoryScope = NONE,
 ) -> None:
-    """Writes a tile where `load` reads it; nothing outside of the array."""
-    a, v = as_array(array), value_of(b, tile, as_array(array).dtype)
-    if dtypes.promote(v.type.dtype, a.dtype) is not a.dtype:
-        raise KernelTypeError(f"{v.type} does not widen to {a.dtype}; write .astype(ct.{a.dtype})", argument="tile")
-    pointer, mask = tile_at(b, a, index, v.type.shape, order, check_bounds)
-    memory.store(b, pointer, broadcast(b, v, pointer.type.shape), mask)
+    """Writes a tile where `load` reads one of its shape; nothing outside of the array.
+
+    The tile has as many dimensions as the array, or it is a scalar or a number, which goes to the element ``index``.
+    Its elements are of the array's type, or of one that widens to it. ``memory_order`` is RELAXED or RELEASE; else as
+    `load`.
+
+    TileTypeError: a tile of another rank, or of a type that does not widen: say what becomes of it with ``.astype``.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def count(x):
+    ...     ct.store(x, ct.bid(0), ct.bid(0) + 1)
+    >>> x = np.zeros(3, np.int64)
+    >>> ct.launch(None, (4,), count, (x,))
+    >>> x.tolist()
+    [1, 2, 3]
+    """
+    a = as_array(array)
+    v = widened(b, tile, a.dtype, "tile")
+    check_hints(latency, allow_tma=allow_tma, check_bounds=check_bounds)
+    check_order(memory_order, memory_scope, (WEAK, MemoryOrder.RELAXED, MemoryOrder.RELEASE))
+    if v.type.shape and len(v.type.shape) != a.ndim:
+        raise KernelTypeError(
+            f"a tile of shape {list(v.type.shape)} is stored to an array of {a.ndim} dimensions: give it as many, "
+            f"with .reshape or x[None, :]",
+            argument="tile",
+        )
+    pointer, inside = locate(b, a, tile_places(b, a, index, v.type.shape, order), check_bounds)
+    if memory_order is WEAK:
+        memory.store(b, pointer, v, inside)
+    else:
+        OPS["atomic_xchg"].rule(b, pointer, v, inside, memory_order.value, memory_scope.value)
+
+
+@function()
+def num_tiles(b: Builder, array: Array, axis: int, shape: object, order: object = "C") -> Operand:
+    """How many tiles of ``shape`` cover an array along ``axis`` of the tiles: an int scalar. ``shape`` and ``order``
+    are as in `load`.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def count(x, out):
+    ...     ct.store(out, 0, ct.num_tiles(x, 1, (2, 4)))
+    >>> out = np.zeros(1, np.int32)
+    >>> ct.launch(None, (1,), count, (np.zeros((3, 9)), out))
+    >>> out.tolist()
+    [3]
+    """
+    a, extents = as_array(array), shape_of(shape)
+    rank_is(len(extents), a, "the shape of the tile has", "shape")
+    k = axis_of(axis, a.ndim)
+    return how_many(b, a.shape[axes_of(order, a.ndim)[k]], extents[k])
+
+
+def how_many(b: Builder, extent: Operand, step: int) -> Operand:
+    return cdiv(b, extent, step) if isinstance(extent, Value) else -(-extent // step)
+
+
+@function()
+def gather(
+    b: Builder,
+    array: Array,
+    indices: object,
+    *,
+    mask: Operand | None = None,
+    padding_value: Operand = 0,
+    check_bounds: bool = True,
+    latency: int | None = None,
+) -> Value:
+    """Elements of an array, by their indices: a tuple of an int tile or scalar for each axis, which broadcast to the
+    shape of what comes out. For an array of one dimension a tile alone will do, for one of none it is ``()``.
+
+    Where an index is outside of the array, or negative, or ``mask`` is off, nothing is read and the element is
+    ``padding_value``, which widens to the array's type. ``check_bounds=False`` says that no index is outside.
+
+    TileTypeError: another number of indices than dimensions, indices that are no ints or do not broadcast, a mask that
+    is not bool.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def pick(x, i, out):
+    ...     ct.store(out, 0, ct.gather(x, ct.load(i, 0, 4), padding_value=-1))
+    >>> x, i, out = np.arange(10) ** 2, np.array([3, -1, 9, 10]), np.zeros(4, np.int64)
+    >>> ct.launch(None, (1,), pick, (x, i, out))
+    >>> out.tolist()
+    [9, -1, 81, -1]
+    """
+    a = as_array(array)
+    check_hints(latency, check_bounds=check_bounds)
+    return _gather(b, a, element_places(b, a, indices), mask, padding_value, check_bounds)
+
+
+def _gather(b: Builder, a: Array, places: list[Place], mask: object, padding_value: object, check: bool) -> Value:
+    pointer, inside = locate(b, a, places, check, mask)
+    fill = fit(b, widened(b, padding_value, a.dtype, "padding_value"), pointer.type.shape, "padding_value")
+    return memory.load(b, pointer, inside, fill if isinstance(padding_value, Value) or padding_value else None)
+
+
+@function()
+def scatter(
+    b: Builder,
+    array: Array,
+    indices: object,
+    value: Operand,
+    *,
+    mask: Operand | None = None,
+    check_bounds: bool = True,
+    latency: int | None = None,
+) -> None:
+    """Writes elements of an array where `gather` reads them. ``value`` broadcasts to the shape of the indices; its
+    type widens to the array's. Indices outside of the array, and lanes where ``mask`` is off, write nothing.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def put(x, i):
+    ...     ct.scatter(x, ct.load(i, 0, 4), 7)
+    >>> x = np.zeros(5, np.int64)
+    >>> ct.launch(None, (1,), put, (x, np.array([3, -1, 5, 0])))
+    >>> x.tolist()
+    [7, 0, 0, 7, 0]
+    """
+    a = as_array(array)
+    check_hints(latency, check_bounds=check_bounds)
+    _scatter(b, a, element_places(b, a, indices), value, mask, check_bounds)
+
+
+def _scatter(b: Builder, a: Array, places: list[Place], value: object, mask: object, check: bool) -> None:
+    v = widened(b, value, a.dtype, "value")
+    pointer, inside = locate(b, a, places, check, mask)
+    memory.store(b, pointer, fit(b, v, pointer.type.shape, "value"), inside)
+
+
+@dataclass(frozen=True)
+class Slice(Struct):
+    """``length`` elements from ``start`` on, an index of `load_advanced_indexing`."""
+
+    start: Any
+    length: int
+
+
+@function("Slice")
+def slice_of(b: Builder, start: Operand, length: int) -> Slice:
+    """``length`` elements (a power of two) from ``start`` (an int scalar) on, as one of the indices of
+    `load_advanced_indexing`."""
+    n = shape_of((length,), "length")[0]
+    return Slice(index_scalar(b, start, "a slice", "start"), n)
+
+
+def advanced_places(b: Builder, array: Array, indices: object) -> list[Place]:
+    found = indices if isinstance(indices, tuple) else (indices,)
+    rank_is(len(found), array, "the indices have", "indices")
+    tiles = [x for x in found if not isinstance(x, Slice)]
+    if array.ndim < 2 or len(tiles) != 1:
+        raise KernelTypeError(
+            f"of the indices, for 2 dimensions or more, one is a tile and the others are ct.Slice(start, length); "
+            f"{len(tiles)} of {len(found)} are not",
+            argument="indices",
+        )
+    out = []
+    for d, x in enumerate(found):
+        v = add(b, x.start, arange(b, 0, x.length)) if isinstance(x, Slice) else index_value(b, x, "indices")
+        if len(v.type.shape) != 1:
+            raise KernelTypeError(f"an index is a tile of one dimension, not {v.type}", argument="indices")
+        out.append((d, along(b, v, d, len(found))))
+    return out
+
+
+@function()
+def load_advanced_indexing(
+    b: Builder,
+    array: Array,
+    indices: tuple,
+    *,
+    padding_mode: PaddingMode = PaddingMode.UNDETERMINED,
+    latency: int | None = None,
+    allow_tma: bool | None = None,
+) -> Value:
+    """Rows, say, of an array, whose numbers are in a tile: ``indices`` has an int tile of one dimension for one axis
+    and a `Slice` for each other. The result has an extent for each axis: that of the tile, or the slice's length.
+    What is outside of the array is ``padding_mode``.
+
+    TileTypeError: an array of less than two dimensions, or not exactly one tile among the indices.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def rows(x, i, out):
+    ...     ct.store(out, (0, 0), ct.load_advanced_indexing(x, (ct.load(i, 0, 2), ct.Slice(1, 2))))
+    >>> x, out = np.arange(12).reshape(4, 3), np.zeros((2, 2), np.int64)
+    >>> ct.launch(None, (1,), rows, (x, np.array([3, 1]), out))
+    >>> out.tolist()
+    [[10, 11], [4, 5]]
+    """
+    a = as_array(array)
+    check_hints(latency, allow_tma=allow_tma)
+    fill = fill_of(padding_mode, a.dtype)
+    pointer, inside = locate(b, a, advanced_places(b, a, indices), True)
+    return memory.load(b, pointer, inside, fill)
+
+
+@function()
+def store_advanced_indexing(
+    b: Builder,
+    array: Array,
+    indices: tuple,
+    tile: Operand,
+    *,
+    latency: int | None = None,
+    allow_tma: bool | None = None,
+) -> None:
+    """Writes a tile where `load_advanced_indexing` reads it; nothing outside of the array. A number goes to all places.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def mark(x, i):
+    ...     ct.store_advanced_indexing(x, (ct.load(i, 0, 2), ct.Slice(0, 2)), 1)
+    >>> x = np.zeros((4, 3), np.int64)
+    >>> ct.launch(None, (1,), mark, (x, np.array([3, 1])))
+    >>> x.tolist()
+    [[0, 0, 0], [1, 1, 0], [0, 0, 0], [1, 1, 0]]
+    """
+    a = as_array(array)
+    check_hints(latency, allow_tma=allow_tma)
+    v, places = widened(b, tile, a.dtype, "tile"), advanced_places(b, a, indices)
+    if v.type.shape not in ((), common_shape(places)):
+        raise KernelTypeError(
+            f"the tile has shape {list(v.type.shape)}, the indices stand for {list(common_shape(places))}",
+            argument="tile",
+        )
+    pointer, inside = locate(b, a, places, True)
+    memory.store(b, pointer, broadcast(b, v, pointer.type.shape), inside)
+
+
+# -- views -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TiledView(Struct):
+    """An array that is seen in tiles of one shape: ``.tile_shape``, ``.traversal_steps``, ``.dtype``. Made by
+    ``x.tiled_view(...)``."""
+
+    METHODS: ClassVar[dict[str, Any]] = {}
+    array: Array
+    tile_shape: tuple[int, ...]
+    traversal_steps: tuple[int, ...]
+    padding_mode: PaddingMode
+
+    @property
+    def dtype(self) -> DType:
+        return self.array.dtype
+
+    def places(self, b: Builder, index: object) -> list[Place]:
+        return tile_places(b, self.array, index, self.tile_shape, "C", self.traversal_steps)
+
+
+@method(Array)
+def tiled_view(
+    b: Builder,
+    array: Array,
+    tile_shape: object,
+    *,
+    padding_mode: PaddingMode = PaddingMode.UNDETERMINED,
+    traversal_steps: object = None,
+) -> TiledView:
+    """``x.tiled_view(tile_shape)``: an array seen in tiles, as in `load`. ``traversal_steps`` says how many elements
+    the next tile is further along each axis: fewer than a tile has, and they overlap; more, and there are gaps.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def third(x, out):
+    ...     ct.store(out, 0, x.tiled_view(4, traversal_steps=1).load(2))
+    >>> out = np.zeros(4, np.int64)
+    >>> ct.launch(None, (1,), third, (np.arange(5), out))
+    >>> out.tolist()
+    [2, 3, 4, 0]
+    """
+    extents = shape_of(tile_shape, "tile_shape")
+    if extents:
+        rank_is(len(extents), array, "the shape of the tile has", "tile_shape")
+    fill_of(padding_mode, array.dtype)
+    steps = extents or (1,) * array.ndim
+    if traversal_steps is not None:
+        steps = traversal_steps if isinstance(traversal_steps, tuple) else (traversal_steps,)
+        steps = tuple(constant_int(n, "traversal_steps") for n in steps)
+        rank_is(len(steps), array, "traversal_steps has", "traversal_steps")
+        if min(steps, default=1) < 1:
+            raise KernelTypeError(f"a step is an int from 1 on, not {min(steps)}", argument="traversal_steps")
+    return TiledView(array, extents, steps, padding_mode)
+
+
+@method(TiledView)
+def load_(
+    b: Builder,
+    view: TiledView,
+    index: object,
+    *,
+    check_bounds: bool = True,
+    latency: int | None = None,
+    allow_tma: bool | None = None,
+) -> Value:
+    """``view.load(index)``: a tile, as by `load`."""
+    check_hints(latency, allow_tma=allow_tma, check_bounds=check_bounds)
+    pointer, inside = locate(b, view.array, view.places(b, index), check_bounds)
+    return memory.load(b, pointer, inside, fill_of(view.padding_mode, view.dtype))
+
+
+@method(TiledView)
+def store_(
+    b: Builder,
+    view: TiledView,
+    index: object,
+    tile: Operand,
+    *,
+    check_bounds: bool = True,
+    latency: int | None = None,
+    allow_tma: bool | None = None,
+) -> None:
+    """``view.store(index, tile)``: writes a tile that broadcasts to the view's, nothing outside of the array."""
+    check_hints(latency, allow_tma=allow_tma, check_bounds=check_bounds)
+    v = fit(b, widened(b, tile, view.dtype, "tile"), view.tile_shape, "tile")
+    pointer, inside = locate(b, view.array, view.places(b, index), check_bounds)
+    memory.store(b, pointer, v, inside)
+
+
+@method(TiledView)
+def num_tiles_(b: Builder, view: TiledView, axis: int) -> Operand:
+    """``view.num_tiles(axis)``: how many tiles start inside of the array along an axis."""
+    k = axis_of(axis, view.array.ndim)
+    return how_many(b, view.array.shape[k], view.traversal_steps[k])
+
+
+@dataclass(frozen=True)
+class RawMemory(Struct):
+    """Memory from an array's first element on, by the offsets of elements: nothing is checked. ``.dtype`` is the
+    elements' type. Made by ``x.get_raw_memory()``."""
+
+    METHODS: ClassVar[dict[str, Any]] = {}
+    base: Any
+
+    @property
+    def dtype(self) -> DType:
+        return self.base.type.dtype
+
+    @property
+    def flat(self) -> Array:
+        return Array(self.base, (0,), (1,))
+
+
+@method(Array)
+def get_raw_memory(b: Builder, array: Array) -> RawMemory:
+    """``x.get_raw_memory()``: the memory of an array. ``load_offset(offset)``, ``store_offset(offset, value)`` and
+    ``atomic_add_offset(offset, update)`` and the like take int tiles or scalars, in elements from the first one of the
+    array, and ``mask=``; what is outside of the array is not looked at.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def every_third(x, out):
+    ...     ct.store(out, 0, x.get_raw_memory().load_offset(3 * ct.bid(0)))
+    >>> out = np.zeros(1, np.int64)
+    >>> ct.launch(None, (1,), every_third, (np.arange(4, 16).reshape(4, 3), out))
+    >>> out.tolist()
+    [4]
+    """
+    return RawMemory(array.base)
+
+
+@method(RawMemory)
+def load_offset(
+    b: Builder,
+    raw: RawMemory,
+    offset: Operand,
+    *,
+    mask: Operand | None = None,
+    padding_value: Operand = 0,
+    latency: int | None = None,
+) -> Value:
+    """Elements by offset; where ``mask`` is off, ``padding_value``."""
+    check_hints(latency)
+    return _gather(b, raw.flat, [(0, index_value(b, offset, "offset"))], mask, padding_value, False)
+
+
+@method(RawMemory)
+def store_offset(
+    b: Builder,
+    raw: RawMemory,
+    offset: Operand,
+    value: Operand,
+    *,
+    mask: Operand | None = None,
+    latency: int | None = None,
+) -> None:
+    """Writes elements by offset, where ``mask`` is on."""
+    check_hints(latency)
+    _scatter(b, raw.flat, [(0, index_value(b, offset, "offset"))], value, mask, False)
