@@ -74,6 +74,28 @@ class KernelValueError(TinytonError):
     """A compile-time value that is out of what is allowed."""
 
 
+class StaticAssertionError(KernelValueError):
+    """A ``static_assert`` of a kernel does not hold."""
+
+
+# >>> stage 6
+class StaticEvalError(KernelValueError):
+    """What a kernel computes when it is compiled has failed."""
+
+
+class RecursiveCallError(KernelSyntaxError):
+    """A function calls itself without end while the kernel is compiled."""
+
+
+class UnsupportedFeatureError(KernelTypeError):
+    """What no device of this build has: the message says what to write instead."""
+
+
+class InternalError(TinytonError):
+    """A fault of the compiler, never of the user."""
+
+
+# <<<
 class LaunchError(TinytonError):
     """A launch that cannot be: grid, thread count, arguments, or a kernel that does not fit the device."""
 
@@ -82,6 +104,12 @@ class BackendError(TinytonError):
     """An executor that is absent or failed: the device, its driver, or its compiler."""
 
 
+# >>> stage 6
+class CompilerTimeoutError(BackendError):
+    """A kernel took longer to compile than ``ct.compiler_timeout`` allows."""
+
+
+# <<<
 class OutOfBoundsError(TinytonError):
     """The interpreter saw an access outside the array: the program, the line and the element are named."""
 

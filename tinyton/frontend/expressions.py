@@ -105,12 +105,16 @@ def attribute(t: Tracer, node: ast.Attribute) -> object:
         if node.attr in t.methods() or node.attr == "to":
             return Method(OPS["cast"].rule if node.attr == "to" else t.methods()[node.attr].rule, owner)
         raise KernelTypeError(f"a tile has .dtype, .shape and the functions of tt as methods, no .{node.attr}")
-    if not hasattr(owner, node.attr):
+    try:
+        found = getattr(owner, node.attr)
+    except TinytonError:  # a module that knows why it has no such name
+        raise
+    except AttributeError:
         if isinstance(owner, ModuleType) and node.attr in LATER:
-            raise KernelSyntaxError(f"{node.attr} is not in this stage: it arrives in {LATER[node.attr]}")
+            raise KernelSyntaxError(f"{node.attr} is not in this stage: it arrives in {LATER[node.attr]}") from None
         close = suggest(node.attr, owner)
-        raise KernelSyntaxError(f"{ast.unparse(node.value)} has no {node.attr}{close}")
-    return plain(getattr(owner, node.attr), node.attr)
+        raise KernelSyntaxError(f"{ast.unparse(node.value)} has no {node.attr}{close}") from None
+    return plain(found, node.attr)
 
 
 def suggest(word: str, owner: object) -> str:

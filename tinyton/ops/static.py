@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import KernelSyntaxError, KernelTypeError, KernelValueError
+from ..errors import KernelSyntaxError, KernelTypeError, StaticAssertionError
 from ..ir import Builder, Value
 from . import op
 from .typing import describe, flatten
@@ -26,7 +26,7 @@ def static_assert(b: Builder, condition: object, message: object = "") -> None:
             argument="condition",
         )
     if not condition:
-        raise KernelValueError(f"static_assert failed{f': {message}' if message else ''}", argument="condition")
+        raise StaticAssertionError(f"static_assert failed{f': {message}' if message else ''}", argument="condition")
 
 
 @op(numpy=None, emit=None, kind="macro")

@@ -20,6 +20,7 @@ from pkgutil import iter_modules
 for _module in sorted(m.name for m in iter_modules(__path__)):
     import_module(f".{_module}", __name__)
 
+from .absent import missing as __getattr__  # noqa: E402, F401
 from .language import NAMES  # noqa: E402
 
 globals().update(NAMES)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from .. import dtypes
-from ..errors import BackendError, KernelSyntaxError, KernelTypeError, KernelValueError, TinytonError
 from ..language import DTYPES, LanguageFunction
 from ..ops import PUBLIC, Entry
 from ..spelling import ConstantAnnotation, Spelling
@@ -59,8 +58,6 @@ class Constant:
 
 NAMES |= {name: d for name, d in DTYPES.items() if name != "int1"}
 NAMES |= {"DType": dtypes.DType, "Constant": Constant, "ConstantAnnotation": ConstantAnnotation}
-NAMES |= {"TileError": TinytonError, "TileSyntaxError": KernelSyntaxError, "TileTypeError": KernelTypeError}
-NAMES |= {"TileValueError": KernelValueError, "TileCompilerExecutionError": BackendError}
 
 share("exp", "exp2", "log", "sqrt", "rsqrt", "floor", "ceil", "tanh", "where", "maximum", "minimum", "abs", "cdiv")
 share(bid="program_id", num_blocks="num_programs")

@@ -1,0 +1,49 @@
+"""The errors by the names of cuTile; and its names that are not here, and what to write instead."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from .. import errors
+from .language import NAMES
+
+NAMES |= {"TileError": errors.TinytonError, "TileInternalError": errors.InternalError}
+NAMES |= {"TileSyntaxError": errors.KernelSyntaxError, "TileRecursionError": errors.RecursiveCallError}
+NAMES |= {"TileTypeError": errors.KernelTypeError, "TileUnsupportedFeatureError": errors.UnsupportedFeatureError}
+NAMES |= {"TileValueError": errors.KernelValueError, "TileStaticEvalError": errors.StaticEvalError}
+NAMES |= {"TileStaticAssertionError": errors.StaticAssertionError}
+NAMES |= {"TileCompilerExecutionError": errors.BackendError, "TileCompilerTimeoutError": errors.CompilerTimeoutError}
+
+BLACKWELL = "is for Blackwell's tensor cores (sm_100 and newer), which this build does not drive; "
+NARROW = "is not in this build; take ct.float16 or ct.bfloat16"
+OVERLAP = "is not in this build: launches on a stream run one after the other, and nothing has to wait; leave it out"
+PACKING = "is for types of less than a byte, which this build does not have; ct.bitcast is for types of one width"
+ABSENT = {
+    "mma_scaled": BLACKWELL + "multiply the tiles by their scales, and write ct.mma of float16 or bfloat16",
+    "float4_e2m1fn": BLACKWELL + "take ct.float16 or ct.bfloat16",
+    "float8_e8m0fnu": BLACKWELL + "take ct.float32 for scales",
+    "float8_e5m3fnu": BLACKWELL + "take ct.float32 for scales",
+    "float8_e4m3fn": NARROW,
+    "float8_e5m2": NARROW,
+    "tfloat32": "is not in this build: ct.mma of float32 multiplies all bits; ct.float16 and ct.bfloat16 are faster",
+    "grid_dependency_control_wait": OVERLAP,
+    "grid_dependency_control_launch_dependents": OVERLAP,
+    "programmatic_dependent_launch": OVERLAP,
+    "pack_to_bytes": PACKING,
+    "unpack_from_bytes": PACKING,
+    "jax": "is not in this build; pass NumPy arrays, or what speaks DLPack, to ct.launch",
+    "tune": "is not in this build; tt.sweep times the variants of a launch",
+    "compilation": "is not in this build; tt.compile builds kernels of tt ahead of time",
+}
+
+
+class AbsentError(errors.UnsupportedFeatureError, AttributeError):
+    """A name that cuTile has and this build has not. An AttributeError, so that ``hasattr`` says so too."""
+
+
+def missing(name: str) -> object:
+    """What the module says of a name that it has not."""
+    if name in ABSENT:
+        raise AbsentError(f"ct.{name} {ABSENT[name]}")
+    close = get_close_matches(name, NAMES, 1) if not name.startswith("_") else []
+    raise AttributeError(f"ct has no {name}{''.join(f'; did you mean {word}?' for word in close)}")
