@@ -119,8 +119,10 @@ def test_arrays_on_another_device(executor, device, words):
 
 def test_a_torch_tensor_on_the_cpu(executor):
     torch = pytest.importorskip("torch")
-    if executor == "cuda":
-        pytest.skip("tensors are expected on the device there")
     x, out = torch.arange(8.0), torch.zeros(8)
+    if executor == "cuda":
+        with pytest.raises(tt.LaunchError, match=r"argument x is a torch tensor on the CPU; move it with \.cuda\(\)"):
+            twice[1](x, out, 1, 8, 1, COLS=8)
+        x, out = x.cuda(), out.cuda()
     twice[1](x, out, 1, 8, 1, COLS=8)
     assert out.tolist() == [2.0 * k for k in range(8)]

@@ -32,11 +32,11 @@ def slow(x, out, times, BLOCK: tt.constexpr):
 
 n = 1 << 12
 x, out = np.ones(n, np.float32), np.zeros(n, np.float32)
-slow[1](x, out, 1, BLOCK=n)
-one = out.copy()
-times, took = 8, 0.0
+slow[1](x, out, 9, BLOCK=n)  # compiled; every odd number of times runs the same code
+nine = out.copy()
+times, took = 9, 0.0
 while took < 1.0:
-    times *= 4
+    times = 4 * times + 1
     start = time.time()
     slow[1](x, out, times, BLOCK=n)
     took = time.time() - start
@@ -51,15 +51,13 @@ for device in (False, True):
     except KeyboardInterrupt:
         print("interrupted")
     out[:] = 0
-    slow[1](x, out, 1, BLOCK=n)
-    print((out == one).all())
+    slow[1](x, out, 9, BLOCK=n)
+    print((out == nine).all())
 """
 
 
 def test_ctrl_c_leaves_everything_usable(executor, tmp_path):
     """KeyboardInterrupt comes when the running kernel is done; a NumPy array is never written to after it."""
-    if executor == "cuda":
-        pytest.skip("a GPU is done too soon")
     done = python(tmp_path, CTRL_C, TINYTON_BACKEND=executor)
     assert done.stdout.split() == ["interrupted", "True"] * 2, done.stdout
 
@@ -136,7 +134,7 @@ print(tracemalloc.get_traced_memory()[0] - before, resident)
 
 
 def test_many_launches_do_not_grow(executor, tmp_path):
-    many = {"interpreter": 5_000, "opencl": 20_000, "cuda": 100_000}[executor]
+    many = 5_000 if executor == "interpreter" else 100_000
     done = python(tmp_path, GROWTH.replace("MANY", str(many)), timeout=120, TINYTON_BACKEND=executor)
     traced, resident = map(int, done.stdout.split())
     assert traced < 30_000 and resident < 4 << 20, done.stdout

