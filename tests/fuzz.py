@@ -87,21 +87,34 @@ class Program:
     grid: tuple
     warps: int | None
 
+    MODULE = "tinyton as tt"
+
     def script(self):
         """What one pastes to see it."""
-        head = "import ml_dtypes\nimport numpy as np\n\nimport tinyton as tt\n\n\n"
+        head = f"import ml_dtypes\nimport numpy as np\n\nimport {self.MODULE}\n\n\n"
         arrays = "".join(f"{a.name} = {a.text()}\n" for a in self.arrays)
         args = [a.name for a in self.arrays] + [number(v) for v in self.scalars.values()]
-        args += [f"{k}={v}" for k, v in self.constants.items()] + [f"num_warps={self.warps}"] * bool(self.warps)
         shown = "\n".join(f"print({a.name!r}, {a.name})" for a in self.arrays if a.stored or a.shared)
-        return f"{head}{self.text}\n\n{arrays}k[{self.grid}]({', '.join(args)})\n{shown}\n"
+        return f"{head}{self.text}\n\n{arrays}{self.launch(args)}\n{shown}\n"
+
+    def launch(self, args):
+        """The text of the launch."""
+        args += [f"{k}={v}" for k, v in self.constants.items()] + [f"num_warps={self.warps}"] * bool(self.warps)
+        return f"k[{self.grid}]({', '.join(args)})"
+
+    def model(self):
+        """What the text finds when it runs as Python."""
+        return {"tt": MODEL}
+
+    def argument(self, array):
+        return Pointer(array)
 
     __repr__ = script
 
     def want(self):
         """What is in the arrays afterwards: the text is run as Python."""
         arrays = [Array(a.array(), a.d, None if a.exact else np.zeros(a.size)) for a in self.arrays]
-        args = [Pointer(a) for a in arrays]
+        args = [self.argument(a) for a in arrays]
         for v in self.scalars.values():
             if isinstance(v, float):
                 args.append(Tile(np.float32(v), "float32", weak=True))
@@ -110,7 +123,7 @@ class Program:
             else:
                 d = "int32" if -(2**31) <= v < 2**31 else "int64"
                 args.append(Tile(MEMORY[d].type(v), d))
-        scope = {"tt": MODEL, "range": counted, "max": MODEL.max, "min": MODEL.min}
+        scope = {"range": counted, "max": MODEL.max, "min": MODEL.min, **self.model()}
         with np.errstate(all="ignore"):
             exec(self.text, scope)
             GRID[:] = [*self.grid, 1]
@@ -122,11 +135,14 @@ class Program:
     def run(self, executor):
         """What the executor leaves in the arrays."""
         arrays = [a.array() for a in self.arrays]
-        options = {"num_warps": self.warps} if executor != "interpreter" and self.warps else {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # much is legal here that a lint would not let pass
-            kernel(self.text)[self.grid](*arrays, *self.scalars.values(), **self.constants, **options)
+            self.start(executor, [*arrays, *self.scalars.values()])
         return arrays
+
+    def start(self, executor, args):
+        options = {"num_warps": self.warps} if executor != "interpreter" and self.warps else {}
+        kernel(self.text)[self.grid](*args, **self.constants, **options)
 
     def check(self, executor):
         """AssertionError, with the script, if the executor and the model disagree."""
@@ -177,6 +193,9 @@ class Name:
 class Maker:
     """Writes a kernel, statement by statement; every expression has the type and the shape that was asked for."""
 
+    EXTENTS = 4, 1, 2, 3, 8, 16, 27, 5, 32, 64
+    FUNCTIONS = tuple(SMOOTH)
+
     draw: object
     lines: list = field(default_factory=list)
     env: list = field(default_factory=list)
@@ -207,14 +226,14 @@ class Maker:
     # -- the program
 
     def program(self):
-        self.m = self.pick([4, 1, 2, 3, 8, 16, 27, 5, 32, 64])
+        self.m = self.pick(self.EXTENTS)
         self.n = self.pick([n for n in (8, 1, 2, 4, 16, 7, 13, 32, 64) if n * self.m <= 1024])
         self.scalars = {"n": self.pick([3, 0, 1, 2, 5]), "big": self.pick([2**31 - 1, -(2**31), 2**40, -3])}
         self.scalars |= {"f": self.pick(TAME), "on": self.draw(st.booleans())}
         self.grid = self.pick([(1, 1), (2, 1), (1, 2), (3, 2)])
         self.shapes = [(self.m, self.n), (self.m,), (self.n,), (self.m, 1), (1, self.n), ()]
-        self.line(f"i = tt.arange(0, {self.m})")
-        self.line(f"j = tt.arange({(a := self.pick([0, 3]))}, {a + self.n})" + " - 3" * (a > 0))
+        self.line(f"i = {self.indices(0, self.m)}")
+        self.line(f"j = {self.indices(a := self.pick([0, 3]), self.n)}" + " - 3" * (a > 0))
         self.line("pid = tt.program_id(0) * tt.num_programs(1) + tt.program_id(1)")
         self.env = [Name("i", "int32", (self.m,), True), Name("j", "int32", (self.n,), True)]
         self.env += [Name("n", "int32", (), True), Name("pid", "int32", (), True), Name("on", "bool", (), True)]
@@ -226,7 +245,7 @@ class Maker:
         for name in [x for x in self.env if x.text not in self.frozen][-5:]:
             exact = name.exact
             out = self.array(name.d if name.d in FLOATS or self.chance(2) else self.pick(ALL), stored=True, exact=exact)
-            self.store(out, name.shape, name.text)
+            self.store(out, name.shape, name.text, name.d)
         constants = {f"{a.name.upper()}_ROW": a.size for a in self.arrays if a.stored}
         programs = self.grid[0] * self.grid[1]
         for a in self.arrays:
@@ -237,7 +256,26 @@ class Maker:
             + f"@tt.jit\ndef k({', '.join(params)}):\n"
             + "".join(line + "\n" for line in self.lines)
         )
-        return Program(text, self.arrays, self.scalars, constants, self.grid, self.pick([None, 1, 2, 4]))
+        return self.made(text, self.arrays, self.scalars, constants, self.grid, self.pick([None, 1, 2, 4]))
+
+    # -- what the other spelling says differently
+
+    made = Program
+
+    def indices(self, start, n):
+        return f"tt.arange({start}, {start + n})"
+
+    def read(self, a, place, args):
+        return f"tt.load({a.name} + {place}{args})"
+
+    def write(self, a, place, value, d, args):
+        self.line(f"tt.store({a.name} + {place}, {value}{args})")
+
+    def change(self, how, a, place, value, mask):
+        self.line(f"tt.atomic_{how}({a.name} + {place}, {value}{mask})")
+
+    def fill(self, d, shape):
+        return self.expr(d, shape, 1) if self.chance(2) else self.literal(d)
 
     def array(self, d, stored, exact=True):
         name = f"{'out' if stored else 'x'}{len(self.arrays)}"
@@ -316,10 +354,9 @@ class Maker:
         if form != "masked" and self.chance(3):
             args = f", mask={self.expr('bool', shape, 1)}"
         if args and self.chance(2):
-            other = self.expr(a.d, shape, 1) if self.chance(2) else self.literal(a.d)
-            args += f", other={other}"
+            args += f", other={self.fill(a.d, shape)}"
         a.size = max(a.size, reach)
-        self.bind("a", a.d, shape, a.exact, f"tt.load({a.name} + {place}{text}{args})")
+        self.bind("a", a.d, shape, a.exact, self.read(a, place + text, args))
 
     def rows(self, shape, stored=False):
         """Offsets by strides, and how far they reach."""
@@ -361,12 +398,12 @@ class Maker:
         shape = self.pick(self.shapes)
         d = self.pick([a.d, a.d, self.pick([d for d in ALL if a.exact or d in FLOATS])])
         value = self.expr(d, self.pick([shape, ()]), 2, a.exact)
-        self.store(a, shape, value, f", mask={self.expr('bool', shape, 1)}" if self.chance(3) else "")
+        self.store(a, shape, value, d, f", mask={self.expr('bool', shape, 1)}" if self.chance(3) else "")
 
-    def store(self, a, shape, value, args=""):
+    def store(self, a, shape, value, d, args=""):
         text, reach = self.rows(shape, stored=True)
         a.size = max(a.size, reach)
-        self.line(f"tt.store({a.name} + pid * {a.name.upper()}_ROW + {text}, {value}{args})")
+        self.write(a, f"pid * {a.name.upper()}_ROW + {text}", value, d, args)
 
     def inner(self, statements):
         """Statements of a block; names that begin there end there."""
@@ -436,7 +473,7 @@ class Maker:
         shape = self.pick(self.shapes)
         mask = f", mask={self.expr('bool', shape, 1)}" if self.chance(3) else ""
         place = f"{self.expr('uint16', shape, 1)} % 7"
-        self.line(f"tt.atomic_{how}({a.name} + {place}, {self.expr(d, shape, 2)}{mask})")
+        self.change(how, a, place, self.expr(d, shape, 2), mask)
 
     def a_helper(self):
         """A function of its own, with two ways out; `e_call` may call it again."""
@@ -470,16 +507,21 @@ class Maker:
         if not shape or any(s & (s - 1) for s in shape):
             return x
         axis = self.below(len(shape))
-        ways = [f"tt.flip({{x}}, {axis})"]
+        ways = self.ways(d, shape, axis, exact)
         if len(shape) == 2:
             ways.append(f"tt.trans(tt.reshape({{x}}, ({shape[1]}, {shape[0]})))")
             ways.append(f"tt.reshape(tt.trans({{x}}), {shape})")
         elif shape[0] > 1:
             ways.append(f"tt.reshape(tt.trans(tt.reshape({{x}}, (2, {shape[0] // 2}))), ({shape[0]},))")
+        return self.pick(ways).format(x=x)
+
+    def ways(self, d, shape, axis, exact):
+        """Moves that this spelling alone has."""
+        found = [f"tt.flip({{x}}, {axis})"]
         if (exact or d in INTS) and d != "bool" and max(shape) <= 64:
             down = ", descending=True" * self.chance(2)
-            ways.append(f"tt.sort({{x}}, {axis}{down})" if d in INTS else f"(tt.sort({{x}}, {axis}{down}) + 0)")
-        return self.pick(ways).format(x=x)
+            found.append(f"tt.sort({{x}}, {axis}{down})" if d in INTS else f"(tt.sort({{x}}, {axis}{down}) + 0)")
+        return found
 
     def e_running(self, d, shape, depth, exact):
         source = self.pick([p for p in ("bool", *INTS) if SUMMED.get(p, p) == d])
@@ -632,7 +674,7 @@ class Maker:
             return f"(~{x})"
         if d in INTS:
             return self.pick(["(-{})", "(~{})", "tt.abs({})"]).format(x)
-        names = list(ROUNDED) if exact else list(SMOOTH)
+        names = ROUNDED if exact else self.FUNCTIONS
         return self.pick(["(-{})", "tt.abs({})", *(f"tt.{f}({{}})" for f in names)]).format(x)
 
     def e_extreme(self, d, shape, depth, exact):

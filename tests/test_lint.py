@@ -39,6 +39,7 @@ b = tt.load(y + j[:, None] * 16 + j[None, :], mask={my}, other={fill})
 tt.store(out + i[:, None] * 16 + j[None, :], tt.dot(a, b))"""
 RIGHT = {
     "sum": X.format(fill=0) + "tt.store(out, tt.sum(v))",
+    "sum of a tile whose order is turned": X.format(fill=0) + "tt.store(out, tt.sum(tt.flip(v)))",
     "sum without other": "tt.store(out, tt.sum(tt.load(x + i, mask=on)))",
     "max": X.format(fill="float('-inf')") + "tt.store(out, tt.max(v))",
     "min": X.format(fill="float('inf')") + "tt.store(out, tt.min(v))",

@@ -191,7 +191,8 @@ class Lane:
         """Which axes of an operand those of the result are."""
         if OPS[op.name].kind == "view":
             frame = sub_frame(op, whole(padded(op.result.type.shape)))
-            return frozenset(k for k, bits in enumerate(frame) if any(d in axes for d, _ in bits))  # type: ignore[misc]
+            reads = [{bit[0] for bit in bits if isinstance(bit, tuple)} for bits in frame]  # others are constant
+            return frozenset(k for k, dims in enumerate(reads) if not axes.isdisjoint(dims))
         return axes if v.type.shape == op.result.type.shape else frozenset(range(len(v.type.shape)))
 
     def trace(self, v: Value, axes: Axes, through: Callable[[Op], bool]) -> Iterator[tuple[Value, Axes]]:
