@@ -123,7 +123,7 @@ def test_shows_the_package_as_it_is(nb):
 
 
 @pytest.mark.parametrize(
-    "page", [ROOT / "README.md", *sorted((ROOT / "book").glob("*.md")), *CHAPTERS], ids=lambda page: page.name
+    "page", [ROOT / "README.md", *sorted((ROOT / "book").rglob("*.md")), *CHAPTERS], ids=lambda page: page.name
 )
 def test_links_resolve(page: Path):
     if page.suffix == ".ipynb":

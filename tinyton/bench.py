@@ -27,7 +27,8 @@ class Timing:
     """Seconds that each run took. The median says how long; ``low`` and ``high`` (the 20th and the 80th percentile)
     say how sure.
 
-    >>> t = Timing((1e-6, 2e-6, 3e-6), "wall clock")
+    >>> import tinyton as tt
+    >>> t = tt.Timing((1e-6, 2e-6, 3e-6), "wall clock")
     >>> t
     2.00 µs (1.40 to 2.60, 3 runs, wall clock)
     >>> t.gb_s(4000)

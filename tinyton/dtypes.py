@@ -18,7 +18,8 @@ class DType:
     float16 and bfloat16 are computed in float32 and rounded to nearest even after every operation, so their value in
     a register (``register``) and in the interpreter is a float32 that their format can represent.
 
-    >>> float16.itemsize, float16.register.name
+    >>> import tinyton as tt
+    >>> tt.float16.itemsize, tt.float16.register.name
     (2, 'float32')
     """
 

@@ -43,7 +43,8 @@ def env() -> Env:
     ``mode`` is "gpu" if the executor is ``cuda``, else "cpu"; ``date`` is the day in UTC. ``BackendError`` if
     TINYTON_BACKEND asks for an executor that is not there.
 
-    >>> env().numpy == importlib.metadata.version("numpy")
+    >>> import numpy as np, tinyton as tt
+    >>> tt.env().numpy == np.__version__
     True
     """
     from . import __version__, backends

@@ -63,7 +63,8 @@ def check_options(options: dict[str, Any], limit: int) -> int | None:
 class LaunchConfig:
     """How many programs (``grid``), threads a program (``block``) and programs a cluster (``cluster``).
 
-    >>> LaunchConfig(grid=4, block=128).grid
+    >>> import tinyton as tt
+    >>> tt.LaunchConfig(grid=4, block=128).grid
     (4, 1, 1)
     """
 

@@ -48,7 +48,8 @@ def log2(n: int) -> int:
 def next_power_of_2(n: int) -> int:
     """The least power of two that is not below ``n``: the tile extent that holds ``n`` elements.
 
-    >>> [next_power_of_2(n) for n in (1, 10, 16, 17)]
+    >>> import tinyton as tt
+    >>> [tt.next_power_of_2(n) for n in (1, 10, 16, 17)]
     [1, 16, 16, 32]
     """
     if isinstance(n, bool) or not hasattr(n, "__index__"):
@@ -71,7 +72,8 @@ class Run:
 class Layout:
     """A tile of ``shape`` (powers of two) spread over ``2**len(thread)`` threads with ``2**len(reg)`` elements each.
 
-    >>> rows = blocked((4, 8), threads=8, vector=4)
+    >>> import tinyton as tt
+    >>> rows = tt.layout.blocked((4, 8), threads=8, vector=4)
     >>> rows.registers, rows.threads, rows.at(thread=1, register=2)
     (4, 8, (0, 6))
     """

@@ -102,7 +102,8 @@ def multiply_add(out, a, b, ROUNDS: constexpr, CHAINS: constexpr, FUSED: constex
 def roofline() -> Roofline:
     """The measured roofs of the device in use; measured once a process, in a second or two.
 
-    >>> roofs = roofline()
+    >>> import tinyton as tt
+    >>> roofs = tt.roofline()
     >>> roofs.ridge == roofs.compute_gflop_s / roofs.memory_gb_s
     True
     """

@@ -39,7 +39,8 @@ def show(what: object, stage: int | None = None) -> Source:
     (``"codegen.emitter.Emitter.store"``). With ``stage``, as it stands after that stage. Decorators and the
     comment right above belong to it; methods are dedented. A wrong name is an error with close ones.
 
-    >>> show("errors.CacheWarning")
+    >>> import tinyton as tt
+    >>> tt.show("errors.CacheWarning")
     class CacheWarning(UserWarning):
         \"\"\"The kernel cache on disk cannot be used; kernels are kept in memory only.\"\"\"
     """

@@ -109,12 +109,12 @@ def _short(cells: Any) -> Any:
 def save_table(table: pd.DataFrame, path: str | Path) -> None:
     """Writes a table as CSV under a comment line that holds its stamp; `load_table` reads it.
 
-    >>> import tempfile, pandas as pd
+    >>> import tempfile, pandas as pd, tinyton as tt
     >>> table = pd.DataFrame({"n": [1, 2]})
     >>> table.attrs["stamp"] = "NVIDIA H200"
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_table(table, f"{folder}/sweep.csv")
-    ...     load_table(f"{folder}/sweep.csv").attrs
+    ...     tt.save_table(table, f"{folder}/sweep.csv")
+    ...     tt.load_table(f"{folder}/sweep.csv").attrs
     {'stamp': 'NVIDIA H200'}
     """
     Path(path).write_text(f"# {json.dumps(table.attrs)}\n{table.to_csv(index=False)}", encoding="utf-8")

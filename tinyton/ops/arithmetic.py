@@ -287,7 +287,8 @@ def cast(
     ... def k(x, out):
     ...     i = tt.arange(0, 4)
     ...     tt.store(out + i, tt.load(x + i).to(tt.int8))
-    >>> x, out = np.array([1.9, -1.9, 300, np.nan]), np.zeros(4, np.int8); k[1](x, out); out.tolist()
+    >>> x, out = np.array([1.9, -1.9, 300, np.nan]), np.zeros(4, np.int8)
+    >>> k[1](x, out); out.tolist()
     [1, -1, 127, 0]
     """
     # >>> stage 7

@@ -181,10 +181,18 @@ def _rule(how: str, meaning: str) -> Callable:
         off changes nothing and gives 0. ``sem``: "acq_rel" (default), "acquire", "release" or "relaxed": whether what
         the program wrote before is seen by who sees this, and the other way round. ``scope``: "gpu" (default), "cta",
         "sys".
+
+        >>> import numpy as np, tinyton as tt
+        >>> @tt.jit
+        ... def k(x): tt.atomic_{}(x + tt.program_id(0) % 2, 6)
+        >>> x = np.array([5, 12], np.int32); k[4](x); x.tolist()
+        {}
         """
         return _change(b, how, pointer, (val,), mask, sem, scope)
 
-    return op(f"atomic_{how}", (rule.__doc__ or "").format(meaning), numpy=None, emit=None, kind="macro")(rule)
+    after = [int(MEANING[how](MEANING[how](x, 6), 6)) for x in (5, 12)]
+    doc = (rule.__doc__ or "").format(meaning, how, after)
+    return op(f"atomic_{how}", doc, numpy=None, emit=None, kind="macro")(rule)
 
 
 atomic_add = _rule("add", "Adds ``val`` to elements; 16-bit floats are rounded after each addition")
@@ -210,6 +218,13 @@ def atomic_cas(
 
     A lock is taken with ``while tt.atomic_cas(lock, 0, 1) == 1: pass`` and given back with
     ``tt.atomic_xchg(lock, 0)``.
+
+    >>> import numpy as np, tinyton as tt
+    >>> @tt.jit
+    ... def k(x, old): tt.store(old + tt.program_id(0), tt.atomic_cas(x, 0, 7))
+    >>> x, old = np.zeros(1, np.int32), np.zeros(2, int)
+    >>> k[2](x, old); x.tolist(), sorted(old.tolist())
+    ([7], [0, 7])
     """
     return _change(b, "cas", pointer, (cmp, val), mask, sem, scope)
 

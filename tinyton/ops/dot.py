@@ -77,7 +77,8 @@ def dot(
     ...     i = tt.arange(0, 2)[:, None] * 2 + tt.arange(0, 2)
     ...     a = tt.load(x + i)
     ...     tt.store(out + i, tt.dot(a, a))
-    >>> x, out = np.array([[1, 2], [3, 4]], np.float32), np.zeros((2, 2)); k[1](x, out); out.tolist()
+    >>> x, out = np.array([[1, 2], [3, 4]], np.float32), np.zeros((2, 2))
+    >>> k[1](x, out); out.tolist()
     [[7.0, 10.0], [15.0, 22.0]]
     """
     x, y = full_tile(number(b, x)), full_tile(number(b, y))

@@ -96,7 +96,8 @@ def max_constancy(b: Builder, x: Operand, values: int | tuple[int, ...]) -> Valu
     ... def k(row, out):
     ...     i = tt.arange(0, 4)
     ...     tt.store(out + i, tt.max_constancy(tt.load(row + i), 2) + i)
-    >>> row, out = np.array([0, 0, 9, 9]), np.zeros(4, int); k[1](row, out); out.tolist()
+    >>> row, out = np.array([0, 0, 9, 9]), np.zeros(4, int)
+    >>> k[1](row, out); out.tolist()
     [0, 1, 11, 12]
     """
     return _hint(b, "max_constancy", x, values)

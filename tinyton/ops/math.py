@@ -17,7 +17,8 @@ EXAMPLE = """{doc}
 ... def k(x, out):
 ...     i = tt.arange(0, 4)
 ...     tt.store(out + i, tt.{name}(tt.load(x + i){more}))
->>> x, out = np.float32("{x}".split()), np.zeros(4, {kind}); k[1](x, out); print({show})
+>>> x, out = np.float32("{x}".split()), np.zeros(4, {kind})
+>>> k[1](x, out); print({show})
 {out}"""
 
 

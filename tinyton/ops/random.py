@@ -170,7 +170,8 @@ def randn(b: Builder, seed: Operand, offset: Operand, n_rounds: int = ROUNDS) ->
     ... def k(out, seed):
     ...     i = tt.arange(0, 1024)
     ...     tt.store(out + i, tt.randn(seed, i))
-    >>> out = np.zeros(1024); k[1](out, 42); bool(abs(out.mean()) < 0.1 and abs(out.std() - 1) < 0.1)
+    >>> out = np.zeros(1024)
+    >>> k[1](out, 42); bool(abs(out.mean()) < 0.1 and abs(out.std() - 1) < 0.1)
     True
     """
     return _normal(b, randint4x(b, seed, offset, n_rounds)[:2])[0]
