@@ -71,6 +71,7 @@ class JITFunction:
     """A kernel. ``kernel[grid](*args, **meta)`` launches it; ``kernel.compile(*args, **meta)`` compiles it only."""
 
     prefix = ""  # of the names of launch options
+    programs: int | None = None  # how many a multiprocessor is to hold at once, if that is asked for
 
     def __init__(
         self,
@@ -285,7 +286,7 @@ class JITFunction:
         spec = Specialization(tuple(args.items()), tuple(meta.items()))
         kernel = front(self.source, spec)
         threads = asked or executor.default_threads(kernel)
-        low = build_checked(kernel, spec, threads, executor)
+        low = build_checked(kernel, spec, threads, executor, self.programs)
         used = tuple(name for name in args if name in low.divisors_used)
         key = (base, tuple(args[n].divisible for n in used))
         compiled = self._cache.recall(key)
@@ -319,9 +320,12 @@ def _functions(values: Iterable[object]) -> list[JITFunction]:
     return [x for v in values for x in flatten(v)[0] if isinstance(x, JITFunction)]
 
 
-def build_checked(kernel: Any, spec: Specialization, threads: int, executor: Any) -> Lowered:
+def build_checked(
+    kernel: Any, spec: Specialization, threads: int, executor: Any, programs: int | None = None
+) -> Lowered:
     """Lowers for an executor and refuses what does not fit it."""
-    low = lower(kernel, spec, threads, executor.dialect, getattr(executor, "attribute", lambda threads: ""))
+    attribute = getattr(executor, "attribute", lambda threads, programs: "")
+    low = lower(kernel, spec, threads, executor.dialect, partial(attribute, programs=programs))
     shared = low.shared_bytes if threads > 1 else 0
     if shared > executor.limits["shared"]:
         raise LaunchError(

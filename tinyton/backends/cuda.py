@@ -154,11 +154,11 @@ class Executor:
     def key(self) -> str:
         return self._key
 
-    def attribute(self, threads: int) -> str:
+    def attribute(self, threads: int, programs: int | None = None) -> str:
         """How the source says the thread count: as a maximum, which `exact_threads` makes a requirement. (From sm_90
         on, nvcc also knows ``__block_size__``, but that makes every launch a launch of clusters, and small programs
-        slow.)"""
-        return f"__launch_bounds__({threads})"
+        slow.) ``programs`` is how many a multiprocessor is to hold at once, which limits registers."""
+        return f"__launch_bounds__({threads}{f', {programs}' if programs else ''})"
 
     def build(self, low: Any) -> Any:
         """The loaded function and how to pack its arguments, from the disk cache or from nvcc."""

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from operator import index
+from threading import Thread
 from typing import Any
 
 import numpy as np
 
 from ..arrays import from_dlpack
 from ..backends import current
+from ..compiled import CompiledKernel
 from ..dispatch import Kind
-from ..errors import LaunchError, TinytonError
+from ..errors import CompilerTimeoutError, LaunchError, TinytonError
 from ..jit import JITFunction
 from ..ops.typing import Struct
 from ..spelling import Leaf
+from .absent import missing
 from .array import Array
 from .language import NAMES, SPELLING
 
@@ -33,11 +40,15 @@ class RangeError(LaunchError, ValueError):
 
 @dataclass(frozen=True)
 class ByTarget:
-    """A hint whose value depends on the device: ``ByTarget(sm_90=4, default=2)``."""
+    """A hint whose value depends on the device: ``ByTarget(sm_90=4, default=2)``. Without a default, other devices than
+    the named ones have no hint, nor have OpenCL and the interpreter."""
 
-    values: Mapping[str, int]
+    values: Mapping[str, int | None]
 
     def __init__(self, *, default: int | None = None, **values: int):
+        for name in values:
+            if not re.fullmatch(r"sm_\d+[af]?", name):
+                raise ArgumentError(f"a device is named as in sm_90, not {name}; others take default=")
         object.__setattr__(self, "values", values | {"default": default})
 
     def on(self, arch: str) -> int | None:
@@ -60,6 +71,32 @@ def _checked(hints: Mapping[str, Any]) -> dict[str, Any]:
     return dict(hints)
 
 
+TIMEOUT: ContextVar[float | None] = ContextVar("seconds that a kernel may take to compile", default=None)
+
+
+@contextmanager
+def compiler_timeout(seconds: float) -> Iterator[None]:
+    """``with ct.compiler_timeout(30):`` a kernel that takes longer than this many seconds to compile in there, in this
+    thread, raises `TileCompilerTimeoutError`. The compiler goes on in the background; when it is done, the kernel can
+    be launched. `RangeError`, a ValueError, if ``seconds`` is not above 0.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def one(x): ct.store(x, 0, 1)
+    >>> x = np.zeros(1, np.float32)
+    >>> with ct.compiler_timeout(60): ct.launch(None, (1,), one, (x,))
+    >>> x.tolist()
+    [1.0]
+    """
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise RangeError(f"a timeout is a number of seconds above 0, not {seconds!r}")
+    before = TIMEOUT.set(seconds)
+    try:
+        yield
+    finally:
+        TIMEOUT.reset(before)
+
+
 class Kernel(JITFunction):
     """A kernel about arrays, made by `kernel` and launched by `launch`."""
 
@@ -77,13 +114,37 @@ class Kernel(JITFunction):
         return self()  # type: ignore[return-value]
 
     def replace_hints(self, **hints: Any) -> Kernel:
-        """The same kernel with other hints; it is compiled anew."""
-        return Kernel(self.fn, **{**self.hints, **hints})
+        """The same kernel with these hints changed. It is another kernel, which compiles its own variants."""
+        try:
+            return Kernel(self.fn, **{**self.hints, **hints})
+        except TinytonError as error:
+            raise error.with_traceback(None) from None
 
-    def chosen(self) -> dict[str, Any]:
-        """The launch options that the hints ask for: warps a program. The others have no effect."""
-        hint = self.hints.get("num_worker_warps")
-        return {"num_warps": hint.on(current().arch) if isinstance(hint, ByTarget) else hint}
+    def hint(self, name: str) -> int | None:
+        """What a hint says for the device in use; None if nothing."""
+        hint = self.hints.get(name)
+        return hint.on(current().arch) if isinstance(hint, ByTarget) else hint
+
+    @property
+    def programs(self) -> int | None:  # type: ignore[override]
+        return self.hint("occupancy")
+
+    def _compile(self, *what: Any) -> CompiledKernel:
+        seconds, done = TIMEOUT.get(), Future[CompiledKernel]()
+        if seconds is None:
+            return super()._compile(*what)
+
+        def work() -> None:
+            try:
+                done.set_result(super(Kernel, self)._compile(*what))
+            except BaseException as error:
+                done.set_exception(error)
+
+        Thread(target=work, daemon=True).start()
+        try:
+            return done.result(seconds)
+        except TimeoutError:
+            raise CompilerTimeoutError(f"{self.source.name} takes longer than {seconds} s to compile") from None
 
     def _bind(self, args: tuple, named: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
         """Arguments by name; those of which a parameter is made stand behind it."""
@@ -148,8 +209,17 @@ def extents(x: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
 def kernel(function: Callable | None = None, /, **hints: Any) -> Any:
     """Makes a kernel of a function: ``@ct.kernel``, or ``@ct.kernel(occupancy=2)``.
 
-    Hints are ints or `ByTarget`: ``num_worker_warps`` (4 or 8) is the number of warps a program; ``num_ctas``,
-    ``occupancy`` and ``opt_level`` are checked and have no effect. See `launch` for an example.
+    Hints are ints or `ByTarget`. On CUDA, ``num_worker_warps`` (4 or 8) is the number of warps a program, and
+    ``occupancy`` (1 to 32) how many programs a multiprocessor is to hold at once: the compiler then takes no more
+    registers than leave room for them. ``num_ctas`` (1, 2, 4, 8 or 16) and ``opt_level`` (0 to 3) are checked and have
+    no effect. `RangeError`, a ValueError, if a hint has another value.
+
+    >>> import tinyton.tile as ct
+    >>> @ct.kernel(occupancy=ct.ByTarget(sm_90=2, default=1))
+    ... def one(x): ct.store(x, 0, 1)
+    >>> try: one.replace_hints(num_ctas=3)
+    ... except ValueError as error: print(error)
+    num_ctas is one of 1, 2, 4, 8, 16, not 3
     """
     try:
         return partial(Kernel, **_checked(hints)) if function is None else Kernel(function, **hints)
@@ -157,12 +227,14 @@ def kernel(function: Callable | None = None, /, **hints: Any) -> Any:
         raise error.with_traceback(None) from None
 
 
-def launch(stream: Any, grid: tuple[int, ...], kernel: Kernel, args: tuple, /) -> None:
+def launch(
+    stream: Any, grid: tuple[int, ...], kernel: Kernel, args: tuple, /, *, programmatic_dependent_launch: bool = False
+) -> None:
     """Runs ``kernel`` over ``grid``, a tuple of up to three ints, with ``args``, a tuple of all its arguments.
 
     ``stream`` is None or 0 for the executor's own, or a stream of PyCUDA, torch or CuPy. Arrays of NumPy, torch, CuPy,
     PyCUDA, and what speaks DLPack are taken as they are, with any strides; ints are int32 if they fit, else int64;
-    floats take the type of what they meet.
+    floats take the type of what they meet. ``programmatic_dependent_launch`` is not in this build.
 
     >>> import numpy as np, tinyton.tile as ct
     >>> @ct.kernel
@@ -175,6 +247,8 @@ def launch(stream: Any, grid: tuple[int, ...], kernel: Kernel, args: tuple, /) -
     [0, 2, 4, 6, 8]
     """
     try:
+        if programmatic_dependent_launch:
+            missing("programmatic_dependent_launch")
         if not isinstance(kernel, Kernel):
             raise ArgumentError(f"launch runs what is under @ct.kernel, not {kernel!r}")
         if not isinstance(args, tuple):
@@ -183,7 +257,7 @@ def launch(stream: Any, grid: tuple[int, ...], kernel: Kernel, args: tuple, /) -
             names = ", ".join(kernel.names)
             raise ArgumentError(f"{kernel.source.name} takes {len(kernel.names)} arguments ({names}), not {len(args)}")
         where = None if stream is None or (isinstance(stream, int) and stream == 0) else stream
-        kernel._enter(_grid(grid), *args, _tt_num_warps=kernel.chosen()["num_warps"], _tt_stream=where)
+        kernel._enter(_grid(grid), *args, _tt_num_warps=kernel.hint("num_worker_warps"), _tt_stream=where)
     except TinytonError as error:
         raise error.with_traceback(None) from None
 
@@ -199,4 +273,5 @@ def _grid(grid: Any) -> tuple[int, int, int]:
     return (*map(index, grid), *(1,) * (3 - len(grid)))
 
 
-NAMES |= {"kernel": kernel, "launch": launch, "ByTarget": ByTarget, "Array": Array}
+NAMES |= {"kernel": kernel, "launch": launch, "compiler_timeout": compiler_timeout}
+NAMES |= {"ByTarget": ByTarget, "Array": Array}
