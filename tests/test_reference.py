@@ -1,8 +1,10 @@
 """The reference pages: every name is on one of them, once, and every example in a docstring is run."""
 
+import ast
 import doctest
 import inspect
 import re
+import runpy
 from collections import Counter
 
 import pytest
@@ -51,3 +53,37 @@ def test_every_name_is_on_one_page():
     assert sorted(set(DOCUMENTED) - set(listed)) == [] and sorted(set(listed) - set(DOCUMENTED)) == []
     words = (ROOT / "book/reference/language.md").read_text(encoding="utf-8")
     assert [name for name in tt.language.DTYPES if f"`{name}`" not in words] == []
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "book").rglob("*.md")), ids=lambda page: page.name)
+def test_names_on_a_page_exist(page):
+    """What a page writes as ``tt.name`` or ``ct.name`` in code."""
+    code = " ".join(re.findall(r"```python\n.*?```|`[^`]+`", page.read_text(encoding="utf-8"), re.DOTALL))
+    made = set(re.findall(r"^def (\w+)", page.read_text(encoding="utf-8"), re.MULTILINE))
+    used = {name for name in re.findall(r"\b(tt|ct)\.(\w+)", code) if name[1] not in made}
+    assert sorted(f"{m}.{n}" for m, n in used if not hasattr({"tt": tt, "ct": ct}[m], n)) == []
+
+
+def translations():
+    text = (ROOT / "book/translation.md").read_text(encoding="utf-8")
+    for _, what, *cells, _ in (
+        line.replace("\\|", "¦").split("|") for line in re.findall(r"^\|.*", text, re.MULTILINE)
+    ):
+        for code in (code for cell in cells[1:] for code in re.findall(r"`([^`]+)`", cell)):
+            yield pytest.param(code, id=f"{what.strip()}: {code}")
+
+
+@pytest.mark.parametrize("code", list(translations()))
+def test_a_translation_is_python(code):
+    head = code if code.startswith("@") else f"def f({code}): pass" if re.match(r"(B: |\w+=)", code) else code
+    ast.parse(f"{head}\ndef f(): pass" if head.startswith("@") else head)
+
+
+EXAMPLE = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_ported_kernel_runs(number, executor, tmp_path):
+    code = EXAMPLE.findall((ROOT / "book/porting.md").read_text(encoding="utf-8"))
+    (tmp_path / "ported.py").write_text(code[number], encoding="utf-8")
+    runpy.run_path(str(tmp_path / "ported.py"))
