@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 import tinyton as tt
-from conftest import kernel, mappings
-from tinyton.backends import nvcc
+from conftest import kernel, lowered, mappings
 
-needs_nvcc = pytest.mark.skipif(nvcc.find("nvcc") is None, reason="nvcc is not installed: pip install 'tinyton[nvcc]'")
 MAPPINGS = mappings(None, 1, 4)
 
 
@@ -268,13 +266,13 @@ def k(x, out, wide, N: tt.constexpr):
     tt.static_assert(tt.sum(v, dtype=tt.int64).dtype == tt.int64)
 """)
     n = 32
-    x = rng.integers(0, 2 if dtype == "bool" else 9, n).astype(dtype)
+    x = (rng.integers(0, 2 if dtype == "bool" else 9, n) / (2 if dtype[0] == "f" else 1)).astype(dtype)
     out, wide = np.zeros(2 * n, dtype), np.zeros(n + 4, np.float64 if dtype.startswith("f") else np.int64)
     k[1](x, out, wide, n, num_warps=mapping.warps)
     assert np.array_equal(out, np.concatenate([np.sort(x), x[::-1]]))
     whole = x.astype(np.int64)
     rest = [np.bitwise_xor.reduce(whole), whole[:3].prod(), np.bitwise_or.reduce(whole), np.bitwise_and.reduce(whole)]
-    assert np.array_equal(wide, [*np.cumsum(whole), *rest])
+    assert np.array_equal(wide, [*np.cumsum(x.astype(wide.dtype)), *rest])
 
 
 def test_nan_is_sorted_to_the_end(executor):
@@ -445,14 +443,15 @@ def k(x, y, out, half, B: tt.constexpr, N: tt.constexpr):
     assert np.array_equal(out, x @ y + start) and np.array_equal(half, x @ y + 1)
 
 
-@pytest.mark.nvcc
-@needs_nvcc
-def test_elements_that_stay_in_their_warp_are_shuffled():
-    """On a GPU; shared memory is for those that change warps."""
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "float64"])
+def test_elements_that_stay_in_their_warp_are_shuffled(dtype):
+    """On a GPU, and as they are; shared memory is for those that change warps."""
     k = kernel(TILE.format(body="tt.store(out + flat, tt.reshape(tt.flip(v), M * N))"))
-    source = tt.compile(k, ["*float32", "*float32"], target="sm_90", M=1, N=32, num_warps=1).source
+    types = dict.fromkeys(("x", "out"), f"*{dtype}")
+    source = lowered(k, types, threads=32, M=1, N=32).source
     assert "__shfl_sync" in source and "shared_memory" not in source
-    source = tt.compile(k, ["*float32", "*float32"], target="sm_90", M=1, N=256, num_warps=4).source
+    assert [line for line in source.split("\n") if "__shfl_sync" in line and "(int)" in line] == [] or dtype == "int8"
+    source = lowered(k, types, threads=128, M=1, N=256).source
     assert source.count("__shfl_sync") == 5 and source.count("__syncthreads") == 2
 
 

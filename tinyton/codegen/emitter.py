@@ -94,8 +94,9 @@ class Emitter(Writer):
     def shuffle(self, value: str, lane: object, dtype: DType, kind: str = "_xor") -> str:
         """What another lane of the warp has: the one numbered ``lane``, or this one's number XOR it."""
         members = (1 << min(32, self.threads)) - 1
-        text = f"__shfl{kind}_sync({members:#x}, {'(int)' if dtype.bits < 32 else ''}{value}, {lane})"
-        return f"({self.c(dtype)}){text}" if dtype.bits < 32 else text
+        small = dtype.register.bits < 32  # floats of 16 bits are floats in a thread
+        text = f"__shfl{kind}_sync({members:#x}, {'(int)' if small else ''}{value}, {lane})"
+        return f"({self.c(dtype)}){text}" if small else text
 
     def bits_of_thread(self, bits: list[int], scale: int) -> str:
         """The number that these bits of the thread's number make, times ``scale``."""
