@@ -16,7 +16,7 @@ from . import op
 from .arithmetic import and_, eq, extreme, maximum, minimum, ne, or_, where
 from .rearrange import expand_dims, indices, ravel
 from .shape import expand
-from .typing import Operand, axis_of, cast_value, constant_dtype, number
+from .typing import Operand, axes_of, axis_of, cast_value, constant_dtype, number
 
 UFUNC = {"sum": np.add, "max": np.fmax, "min": np.fmin, "max_nan": np.maximum, "min_nan": np.minimum}
 UFUNC |= {"prod": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
@@ -109,12 +109,12 @@ def sum_type(dtype: DType) -> DType:
 
 @op(numpy=_reduce, emit=_emit_reduce, kind="statement", public=False, joins=True)
 def reduce(b: Builder, x: Operand, how: str, axis: object, keep_dims: bool) -> Value:
-    """Combines the elements of a tile along ``axis`` (None: all)."""
+    """Combines the elements of a tile along ``axis`` (None: all; or several)."""
     v = number(b, x)
     rank = len(v.type.shape)
     if not rank:
         raise KernelTypeError(f"there is nothing to reduce in a scalar ({v.type})")
-    axes = tuple(range(rank)) if axis is None else (axis_of(axis, rank),)
+    axes = axes_of(axis, rank)
     target = sum_type(v.type.dtype) if how in ("sum", "prod") else v.type.dtype
     working = float32 if target.is_half else target
     shape = tuple(n for d, n in enumerate(v.type.shape) if d not in axes)

@@ -4,6 +4,7 @@ made of `halves` and `joined`: an axis of 2**k elements is gone through in k ste
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from ..dtypes import DType, float32
 from ..errors import KernelTypeError, KernelValueError
@@ -11,9 +12,9 @@ from ..ir import Builder, Value
 from ..layout import log2
 from . import op
 from .arithmetic import add, and_, eq, floordiv, gt, minimum, mod, mul, ne, or_, shr, sub, where, xor
-from .rearrange import expand_dims, flip, full_tile, halves, indices, joined, ravel, reshape
+from .rearrange import expand_dims, flip, full_tile, halves, indices, joined, permute, reshape
 from .reduction import reduce, sum_type
-from .typing import Operand, axis_of, broadcast, cast_value, constant_int, number, same_shape
+from .typing import Operand, axes_of, axis_of, broadcast, cast_value, constant_int, number, same_shape
 
 Tiles = tuple[Value, ...]
 
@@ -58,20 +59,30 @@ def reduce_with(b: Builder, input: object, axis: object, combine_fn: object, kee
     [12]
     """
     tiles = _tiles(b, input)
+    out = fold(b, tiles, axis, _combiner(b, combine_fn, tiles), keep_dims)
+    return out if isinstance(input, tuple) else out[0]
+
+
+def fold(
+    b: Builder, tiles: Tiles, axis: object, combine: Callable[[Tiles, Tiles], Tiles], keep_dims: object = False
+) -> Tiles:
+    """Tiles combined along ``axis`` (None: all; several go in row-major order), neighbours first."""
     rank = len(tiles[0].type.shape)
-    if axis is None:
-        tiles = tuple(ravel(b, t) for t in tiles)
-    k, combine = axis_of(0 if axis is None else axis, len(tiles[0].type.shape)), _combiner(b, combine_fn, tiles)
+    axes = axes_of(axis, rank)
+    k, rest = axes[0], tuple(d for d in range(rank) if d not in axes)
+    if len(axes) > 1:
+        k, left = 0, tuple(tiles[0].type.shape[d] for d in rest)
+        tiles = tuple(
+            reshape(b, permute(b, full_tile(t), *axes, *rest), prod(t.type.shape) // prod(left), *left) for t in tiles
+        )
     while full_tile(tiles[0]).type.shape[k] > 1:
         pairs = [halves(b, t, k, 0) for t in tiles]
         tiles = combine(tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
     out = tuple(reduce(b, t, "max", k, False) for t in tiles)  # of one element
-    if keep_dims:
-        out = tuple(expand_dims(b, t, tuple(range(rank)) if axis is None else k) for t in out)
-    return out if isinstance(input, tuple) else out[0]
+    return tuple(expand_dims(b, t, axes) for t in out) if keep_dims else out
 
 
-def _scan(b: Builder, tiles: Tiles, axis: object, combine: Callable[[Tiles, Tiles], Tiles], reverse: bool) -> Tiles:
+def scanned(b: Builder, tiles: Tiles, axis: object, combine: Callable[[Tiles, Tiles], Tiles], reverse: bool) -> Tiles:
     """Blocks of 2**bit elements are scanned; the upper one of two takes in the total of the lower one, and so on with
     blocks twice as long (Sklansky, *Conditional-sum addition logic*, 1960)."""
     k = axis_of(axis, len(tiles[0].type.shape))
@@ -106,7 +117,7 @@ def associative_scan(b: Builder, input: object, axis: object, combine_fn: object
     [0, 3, 4, 4]
     """
     tiles = _tiles(b, input)
-    out = _scan(b, tiles, axis, _combiner(b, combine_fn, tiles), reverse)
+    out = scanned(b, tiles, axis, _combiner(b, combine_fn, tiles), reverse)
     return out if isinstance(input, tuple) else out[0]
 
 
@@ -115,7 +126,7 @@ def _running(b: Builder, rule: Callable, x: Value, axis: object, reverse: bool, 
     kind = v.type.dtype
     target = dtype or sum_type(kind)
     tile = cast_value(b, v, float32 if target.is_half else target)
-    (out,) = _scan(b, (tile,), axis, lambda x, y: (rule(b, x[0], y[0]),), reverse)
+    (out,) = scanned(b, (tile,), axis, lambda x, y: (rule(b, x[0], y[0]),), reverse)
     return cast_value(b, out, target)
 
 

@@ -171,6 +171,15 @@ def axis_of(axis: object, rank: int) -> int:
     return k % rank
 
 
+def axes_of(axis: object, rank: int) -> tuple[int, ...]:
+    """Dimensions of a tile, in order: one, those of a tuple, or all (None)."""
+    axes = [axis_of(k, rank) for k in (range(rank) if axis is None else axis if isinstance(axis, tuple) else (axis,))]
+    for k in axes:
+        if axes.count(k) > 1:
+            raise KernelTypeError(f"axis {k} is named more than once", argument="axis")
+    return tuple(sorted(axes))
+
+
 def constant_dtype(x: object) -> DType:
     if not isinstance(x, DType):
         raise KernelTypeError(f"expected an element type such as tt.float32, not {describe(x)}", argument="dtype")

@@ -1,0 +1,66 @@
+"""Running sums, products, and combinations by a function of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..ir import Builder
+from ..ops import OPS
+from ..ops.reduction import sum_type
+from ..ops.scan import scanned
+from ..ops.typing import Operand, cast_value
+from .create import typed
+from .language import function
+from .math import RoundingMode
+from .reduction import combiner, combining, numeric, tiles_of
+
+
+def _running(name: str, how: str, word: str, result: list[int]) -> None:
+    def rule(
+        b: Builder,
+        x: Operand,
+        axis: int = 0,
+        *,
+        reverse: bool = False,
+        rounding_mode: RoundingMode | None = None,
+        flush_to_zero: bool = False,
+    ) -> object:
+        v = numeric(b, x)
+        target = sum_type(v.type.dtype)
+        working, combine = combiner(b, how, target, rounding_mode, flush_to_zero)
+        (out,) = scanned(b, (cast_value(b, v, working),), axis, combine, reverse)
+        return OPS["cast"].rule(b, out, target)
+
+    rule.__doc__ = f"""Running {word}s along ``axis``, an int: element i combines those up to i, or from i on with
+    ``reverse``. Types, ``rounding_mode`` and ``flush_to_zero`` are as in the {word}.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def k(x, out): ct.store(out, 0, ct.{name}(ct.load(x, 0, 4)))
+    >>> x, out = np.array([1, 2, 3, 4]), np.zeros(4, int)
+    >>> ct.launch(None, (1,), k, (x, out)); out.tolist()
+    {result}
+    """
+    function(name)(typed(rule))
+
+
+_running("cumsum", "sum", "sum", [1, 3, 6, 10])
+_running("cumprod", "prod", "product", [1, 2, 6, 24])
+
+
+@function()
+@typed
+def scan(b: Builder, x: object, axis: int, func: Callable, identity: object, *, reverse: bool = False) -> object:
+    """Running combinations along ``axis``, an int: element i combines those up to i, or from i on with ``reverse``, by
+    ``func``. The function, ``identity``, tuples of tiles and errors are as in `reduce`.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def k(x, out): ct.store(out, 0, ct.scan(ct.load(x, 0, 4), 0, ct.maximum, 0))
+    >>> x, out = np.array([1, 3, 2, 4]), np.zeros(4, int)
+    >>> ct.launch(None, (1,), k, (x, out)); out.tolist()
+    [1, 3, 3, 4]
+    """
+    tiles, _ = tiles_of(b, x, identity)
+    out = scanned(b, tiles, axis, combining(b, func, tiles), reverse)
+    return out if isinstance(x, tuple) else out[0]
