@@ -32,8 +32,8 @@ ABSENT = {
     "pack_to_bytes": PACKING,
     "unpack_from_bytes": PACKING,
     "jax": "is not in this build; pass NumPy arrays, or what speaks DLPack, to ct.launch",
-    "tune": "is not in this build; tt.sweep times the variants of a launch",
-    "compilation": "is not in this build; tt.compile builds kernels of tt ahead of time",
+    "tune": "is not in this build; tinyton.sweep times variants, tinyton.bench(lambda: ct.launch(...)) one launch",
+    "compilation": "is not in this build; tinyton.compile builds kernels under @tinyton.jit ahead of time",
 }
 
 
