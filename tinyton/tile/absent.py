@@ -17,7 +17,6 @@ NAMES |= {"TileCompilerExecutionError": errors.BackendError, "TileCompilerTimeou
 BLACKWELL = "is for Blackwell's tensor cores (sm_100 and newer), which this build does not drive; "
 NARROW = "is not in this build; take ct.float16 or ct.bfloat16"
 OVERLAP = "is not in this build: launches on a stream run one after the other, and nothing has to wait; leave it out"
-PACKING = "is for types of less than a byte, which this build does not have; ct.bitcast is for types of one width"
 ABSENT = {
     "mma_scaled": BLACKWELL + "multiply the tiles by their scales, and write ct.mma of float16 or bfloat16",
     "float4_e2m1fn": BLACKWELL + "take ct.float16 or ct.bfloat16",
@@ -29,8 +28,6 @@ ABSENT = {
     "grid_dependency_control_wait": OVERLAP,
     "grid_dependency_control_launch_dependents": OVERLAP,
     "programmatic_dependent_launch": OVERLAP,
-    "pack_to_bytes": PACKING,
-    "unpack_from_bytes": PACKING,
     "jax": "is not in this build; pass NumPy arrays, or what speaks DLPack, to ct.launch",
     "tune": "is not in this build; tinyton.sweep times variants, tinyton.bench(lambda: ct.launch(...)) one launch",
     "compilation": "is not in this build; tinyton.compile builds kernels under @tinyton.jit ahead of time",
