@@ -402,8 +402,10 @@ def gather(
 
 def _gather(b: Builder, a: Array, places: list[Place], mask: object, padding_value: object, check: bool) -> Value:
     pointer, inside = locate(b, a, places, check, mask)
-    fill = fit(b, widened(b, padding_value, a.dtype, "padding_value"), pointer.type.shape, "padding_value")
-    return memory.load(b, pointer, inside, fill if isinstance(padding_value, Value) or padding_value else None)
+    if isinstance(padding_value, int) and padding_value == 0:  # zero of every type
+        return memory.load(b, pointer, inside)
+    fill = widened(b, padding_value, a.dtype, "padding_value")
+    return memory.load(b, pointer, inside, fit(b, fill, pointer.type.shape, "padding_value"))
 
 
 @function()
