@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from .. import dtypes
+from ..ir import Value
 from ..language import DTYPES, LanguageFunction
 from ..ops import PUBLIC, Entry
 from ..spelling import ConstantAnnotation, Spelling
@@ -58,6 +59,7 @@ class Constant:
 
 NAMES |= {name: d for name, d in DTYPES.items() if name != "int1"}
 NAMES |= {"DType": dtypes.DType, "Constant": Constant, "ConstantAnnotation": ConstantAnnotation}
+NAMES["Tile"] = Value  # to annotate with
 
 share("exp", "exp2", "log", "sqrt", "rsqrt", "floor", "ceil", "tanh", "where", "maximum", "minimum", "abs", "cdiv")
 share(bid="program_id", num_blocks="num_programs")

@@ -657,6 +657,9 @@ class RawMemory(Struct):
         return Array(self.base, (0,), (1,))
 
 
+NAMES |= {"TiledView": TiledView, "RawArrayMemory": RawMemory}  # to annotate with
+
+
 @method(Array)
 def get_raw_memory(b: Builder, array: Array) -> RawMemory:
     """``x.get_raw_memory()``: the memory of an array. ``load_offset(offset)``, ``store_offset(offset, value)`` and
