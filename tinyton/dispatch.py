@@ -194,7 +194,7 @@ def _short_way(kernel: Any, route: Route, k: int, constants: list[str], scope: d
 def _outside(reader: Any, path: str) -> str:
     """Python that reads a name of a kernel's module or closure as it is now."""
     root, *rest = path.split(".")
-    if root in reader.source.function.__code__.co_freevars:
+    if root in reader.function.__code__.co_freevars:
         return ".".join([f"_tt_cells{id(reader)}[{root!r}].cell_contents", *rest])
     return ".".join([f"_tt_module{id(reader)}[{root!r}]", *rest])
 
@@ -202,7 +202,7 @@ def _outside(reader: Any, path: str) -> str:
 def _scope(readers: Iterable[Any]) -> dict[str, Any]:
     scope: dict[str, Any] = {"_tt_environ": ENVIRON, "_tt_backend": BACKEND}
     for reader in readers:
-        function = reader.source.function
+        function = reader.function
         scope[f"_tt_module{id(reader)}"] = function.__globals__
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         scope[f"_tt_cells{id(reader)}"] = dict(cells)

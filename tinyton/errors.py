@@ -23,9 +23,14 @@ class Loc:
         return "kernel" if self.caller is None else "function"
 
     def shown(self) -> str:
-        """Place and caret, then the calls that led there."""
-        text = f"{self.kind} {self.kernel}, line {self.line}:\n{self.caret()}"
-        return text if self.caller is None else f"{text}\ncalled from {self.caller.shown()}"
+        """Place and caret, then the calls that led there; of many, the first and the last."""
+        places, at = [], self
+        while at is not None:
+            places.append(f"{at.kind} {at.kernel}, line {at.line}:\n{at.caret()}")
+            at = at.caller  # type: ignore[assignment]
+        if len(places) > 8:
+            places[4:-4] = [f"{len(places) - 8} more calls"]
+        return "\ncalled from ".join(places)
 
     def caret(self) -> str:
         """The source line with ``^`` under the span; a wide character takes two columns, as it does in a terminal."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property, partial, update_wrapper
+from functools import partial, update_wrapper
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from .errors import KernelTypeError, LaunchError, TinytonError
 from .frontend import Source, capture
 from .frontend.tracer import plain
 from .launch import LaunchConfig, as_grid, check_options
-from .ops.typing import flatten
+from .ops.typing import is_record
 
 # >>> stage 7
 from .passes.lint import lint, warn
@@ -138,13 +138,6 @@ class JITFunction:
     def __repr__(self) -> str:
         return f"<kernel {self.source.name}({', '.join(self.names)})>"
 
-    @cached_property
-    def watched(self) -> list[str]:
-        """The names outside the kernel whose values belong to its key: all but those of the language itself."""
-        scope, package = self.source.scope(), __name__.split(".")[0]
-        roots = {path: getattr(scope.get(path.split(".")[0]), "__name__", "") for path in self.source.outside}
-        return [path for path, root in roots.items() if str(root).split(".")[0] != package]
-
     def launch(self, grid: Any, args: tuple, named: dict[str, Any], options: tuple) -> None:
         """The long way of a launch: binds, checks, compiles if need be, moves NumPy arrays, and runs."""
         try:
@@ -166,7 +159,7 @@ class JITFunction:
         if compiled.hidden or not usable(kinds, compiled.executor):
             return
         constants = [bound[n] for n in self.source.constexprs]
-        outside = self.outside(constants)
+        outside = self.outside()
         if any(exact(v) != (type(v), v) for v in (*constants, *(v for _, _, v in outside))):
             return
         reads = [(f, path) for f, path, _ in outside]
@@ -256,20 +249,23 @@ class JITFunction:
         meta = self.constants(bound)
         described = {n: self.describe(n, x, executor) for n, x in bound.items() if n not in meta}
         args = {n: a for n, (a, _) in described.items()}
-        outside = self.outside(meta.values())
-        base = (
+        known = (
             executor.key(),
             tuple((a.kind, a.dtype, a.divisible and a.kind == "pointer") for a in args.values()),
             tuple((n, exact(self._hashable(f"constexpr {n}", v))) for n, v in meta.items()),
-            tuple((f, n, exact(self._hashable(n, v))) for f, n, v in outside),
             asked,
         )
+        base = (*known, self._read())
         used = self._used.get(base)
         compiled = self._cache.recall((base, tuple(args[n].divisible for n in used))) if used is not None else None
         if compiled is None:
             with self._lock:
-                compiled = self._compile(base, args, meta, asked, executor)
+                compiled = self._compile(known, args, meta, asked, executor)
         return compiled, described
+
+    def _read(self) -> tuple:
+        """What is read from outside, as part of a key."""
+        return tuple((f, n, exact(self._hashable(n, v))) for f, n, v in self.outside())
 
     def _hashable(self, name: str, value: object) -> object:
         try:
@@ -281,10 +277,11 @@ class JITFunction:
         return value
 
     def _compile(
-        self, base: tuple, args: dict[str, Arg], meta: dict, asked: int | None, executor: Any
+        self, known: tuple, args: dict[str, Arg], meta: dict, asked: int | None, executor: Any
     ) -> CompiledKernel:
         spec = Specialization(tuple(args.items()), tuple(meta.items()))
         kernel = front(self.source, spec)
+        base = (*known, self._read())  # the functions that it calls are known now
         threads = asked or executor.default_threads(kernel)
         low = build_checked(kernel, spec, threads, executor, self.programs)
         used = tuple(name for name in args if name in low.divisors_used)
@@ -298,26 +295,23 @@ class JITFunction:
         self._used[base] = used
         return compiled
 
-    def outside(self, passed: Iterable[object] = ()) -> list[tuple[JITFunction, str, object]]:
-        """What is read from modules and closures now, by the kernel, by the functions under `@jit` that it finds there
-        or is ``passed``, and by those that they find: who reads it, under which name, and the value."""
-        readers, found = [self, *_functions(passed)], []
-        for f in readers:
-            scope = f.source.scope() if f.watched else {}
+    def outside(self) -> list[tuple[Source, str, object]]:
+        """What is read from modules and closures now, by the kernel and by the functions that a variant of it calls:
+        who reads it, under which name, and the value."""
+        found = []
+        for f in (self.source, *self.source.calls):
+            scope = f.scope() if f.watched else {}
             for path in f.watched:
                 root, *rest = path.split(".")
                 value = scope.get(root)
-                for word in rest:
+                for k, word in enumerate(rest):
+                    if is_record(value):  # with all that it has; a property may be for kernels only
+                        path = ".".join([root, *rest[:k]])
+                        break
                     value = getattr(value, word, None)
                 if root in scope:
                     found.append((f, path, plain(value, path)))
-            near = [*(v for g, _, v in found if g is f), *(p.default for p in f.source.params)]
-            readers += [g for g in _functions(near) if g not in readers]
         return found
-
-
-def _functions(values: Iterable[object]) -> list[JITFunction]:
-    return [x for v in values for x in flatten(v)[0] if isinstance(x, JITFunction)]
 
 
 def build_checked(

@@ -7,10 +7,11 @@ Values and shapes are not part of it. An argument's divisibility by 16 is, but o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from .dtypes import ALL, DType, bool_, float64, from_numpy, int32, int64
 from .ir import Type
+from .ops.typing import is_record
 
 ALIGNMENT = 16  # bytes that a vector access takes, and what pointers are checked for
 
@@ -47,6 +48,8 @@ def exact(value: object) -> tuple:
     one value. It is ``(type(value), value)`` where that is enough."""
     if isinstance(value, tuple):
         return type(value), tuple(exact(v) for v in value)
+    if is_record(value):
+        return type(value), tuple(exact(getattr(value, f.name)) for f in fields(value))  # type: ignore[arg-type]
     if isinstance(value, float) and (value == 0 or value != value):
         return type(value), value.hex()
     return type(value), value

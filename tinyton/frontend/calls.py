@@ -1,34 +1,116 @@
-"""Calls of functions under `@jit`: they are traced in place, in a scope of their own, with what the caller passes:
-run-time values as they are, numbers still without a type, tuples, dtypes, functions."""
+"""Calls of functions: they are traced in place, in a frame of their own, with what the caller passes: run-time values
+as they are, numbers still without a type, tuples, records, dtypes, functions.
+
+Kernels about pointers call what is under `@jit`. Those about arrays call plain functions too, functions and lambdas
+that they define, and the methods of frozen dataclasses."""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import MISSING, dataclass, fields, replace
+from functools import partial
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from ..errors import KernelSyntaxError, KernelTypeError
+from ..errors import KernelSyntaxError, KernelTypeError, RecursiveCallError
 from ..ir import Value
-from ..ops.typing import describe, flatten
-from .source import Source, bound
+from ..ops.typing import describe, flatten, is_record, record
+from ..spelling import Spelling
+from .source import Source, bound, read
 
 if TYPE_CHECKING:
-    from .tracer import Tracer
+    from .tracer import Frame, Tracer
+
+DEPTH = 200  # calls in calls
+FRAMES = 30_000  # of Python, which so many calls may take
+GENERATED = "<string>"  # the file of the methods that dataclasses writes
+_lock, _inside, _before = threading.Lock(), 0, 0
+
+
+@contextmanager
+def deeper() -> Iterator[None]:
+    """Lets Python nest as deep as calls in calls do; the limit is the process's, so the last one out restores it."""
+    global _inside, _before
+    with _lock:
+        if _inside == 0:
+            _before = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(_before, FRAMES))
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0:
+                sys.setrecursionlimit(_before)
+
+
+@dataclass(frozen=True, eq=False)
+class Closure:
+    """A function that a kernel defines. It sees the names of its frame as they are when it is called."""
+
+    source: Source
+    frame: Frame
+
+    @property
+    def __name__(self) -> str:
+        return self.source.name
+
+    def __call__(self, *args: object, **kwargs: object) -> None:
+        raise KernelTypeError(f"{self.source.name} is a function of the kernel: what runs in Python cannot call it")
+
+
+def helper(function: FunctionType, spelling: Spelling) -> Source:
+    """The source of a plain function, read once."""
+    source = function.__dict__.get("__tile_source__")
+    if source is None or source.function is not function:  # functools.wraps copies it
+        source = replace(read(function), spelling=spelling)
+        function.__dict__["__tile_source__"] = source
+    return source
+
+
+def called(t: Tracer, f: Any, args: tuple, kwargs: Mapping[str, object]) -> tuple[Any, tuple, dict[str, object]]:
+    """What is traced for a call: a function's source, or a closure; and its arguments."""
+    spelling = t.source.spelling
+    while spelling and not isinstance(getattr(f, "source", None), Source):
+        if isinstance(f, FunctionType):
+            return helper(f, spelling), args, dict(kwargs)
+        if isinstance(f, partial):
+            f, args, kwargs = f.func, (*f.args, *args), {**f.keywords, **kwargs}
+        elif isinstance(f, MethodType):
+            f, args = f.__func__, (f.__self__, *args)
+        elif is_record(f) and callable(f):
+            f, args = type(f).__call__, (f, *args)
+        else:
+            break
+    return f, args, dict(kwargs)
 
 
 def inline(t: Tracer, function: Any, *args: object, **kwargs: object) -> object:
-    """What ``function``, which is under `@jit` or of the language, returns: a value, a tuple, or None."""
+    """What a function returns, which is under `@jit`, of the language, or one that kernels about arrays call."""
     if hasattr(function, "entry"):
         bound(f"tt.{function.__name__}", tuple(function.entry.signature.parameters.values()), args, kwargs)
         return function.entry.rule(t.builder, *args, **kwargs)
-    source = getattr(function, "source", None)
+    function, args, kwargs = called(t, function, args, kwargs)
+    source = function if isinstance(function, Source) else getattr(function, "source", None)
     if not isinstance(source, Source):
         raise KernelTypeError(
             f"the function must be one under @tt.jit, or of tt, not {describe(function)}", argument="combine_fn"
         )
-    chain = [f.source.name for f in t.calls]
-    if function in t.calls or (not t.calls and source is t.source):
+    if not source.spelling and source in (*t.calls, *([] if t.calls else [t.source])):
+        chain = " -> ".join(s.name for s in (*t.calls, source))
         raise KernelSyntaxError(
-            f"{source.name} calls itself ({' -> '.join([*chain, source.name])}), but a call is taken in where it "
-            f"stands; write a loop"
+            f"{source.name} calls itself ({chain}), but a call is taken in where it stands; write a loop"
+        )
+    if len(t.calls) >= DEPTH:
+        raise RecursiveCallError(
+            f"{source.name} is called in {DEPTH} calls in each other: a call is taken in where it stands, so recursion "
+            f"must end by what is known when the kernel is compiled"
         )
     call = bound(source.name, source.params, args, kwargs)
     call.apply_defaults()
@@ -38,12 +120,60 @@ def inline(t: Tracer, function: Any, *args: object, **kwargs: object) -> object:
                 f"the parameter {name} of {source.name} is a tt.constexpr: it takes a compile-time value, not "
                 f"{describe(call.arguments[name])}"
             )
-    outer = t.source, t.scope, t.env, t.bound_at, t.caller
-    t.calls.append(function)
-    t.caller = t.builder.loc
-    t.enter(source, call.arguments)
+    outer, parent = t.frame, getattr(function, "frame", None)
+    if parent is None:
+        t.root.calls[source] = None
+    t.calls.append(source)
+    t.enter(source, call.arguments, t.builder.loc, parent)
     try:
-        return t.function()
+        with deeper():
+            return t.function()
     finally:
         t.calls.pop()
-        t.source, t.scope, t.env, t.bound_at, t.caller = outer
+        t.frame = outer
+
+
+# -- records -----------------------------------------------------------------------------------------------------------
+
+
+def construct(t: Tracer, kind: type, args: tuple, kwargs: dict[str, object]) -> object:
+    """An instance of a frozen dataclass, whose fields may be run-time values; its ``__post_init__`` is traced."""
+    if not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        raise KernelTypeError(f"{kind.__name__} is a dataclass that is not frozen; write @dataclass(frozen=True)")
+    given = bound(kind.__name__, tuple(inspect.signature(kind).parameters.values()), args, kwargs).arguments
+    values = {f.name: f.default for f in fields(kind) if f.default is not MISSING}  # type: ignore[arg-type]
+    values |= {f.name: f.default_factory() for f in fields(kind) if f.default_factory is not MISSING}  # type: ignore[arg-type, misc]
+    made = record(kind, values | {n: x for n, x in given.items() if n in kind.__dataclass_fields__})  # type: ignore[attr-defined]
+    after = getattr(kind, "__post_init__", None)
+    if after is not None:
+        names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+        t.made.append(made)
+        inline(t, after, made, *(x for n, x in given.items() if n not in names))
+        t.made.pop()
+    return made
+
+
+def replaced(t: Tracer, made: Any, **changes: object) -> object:
+    """``dataclasses.replace`` of a record."""
+    return construct(t, type(made), (), {f.name: getattr(made, f.name) for f in fields(made) if f.init} | changes)
+
+
+def set_field(t: Tracer, made: object, name: str, value: object) -> None:
+    """``object.__setattr__`` of a record in its ``__post_init__``."""
+    if not any(made is x for x in t.made):
+        raise KernelTypeError("a record is set up in its __post_init__ only; make another with dataclasses.replace")
+    object.__setattr__(made, name, value)
+
+
+MADE = {dataclasses.replace: replaced, object.__setattr__: set_field}
+
+
+def operator_of(t: Tracer, word: str, x: object, y: object) -> object:
+    """What the method of a record for an operator gives, or NotImplemented."""
+    word = word.strip("_")
+    other = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}.get(word, f"r{word}")
+    for owner, name, operand in ((x, word, y), (y, other, x)):
+        method = inspect.getattr_static(type(owner), f"__{name}__", None)
+        if is_record(owner) and isinstance(method, FunctionType) and method.__code__.co_filename != GENERATED:
+            return inline(t, method, owner, operand)
+    return NotImplemented

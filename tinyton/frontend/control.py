@@ -15,7 +15,7 @@ from ..errors import KernelSyntaxError, KernelTypeError, KernelValueError, Tinyt
 from ..ir import Block, Op, Type, Value
 from ..language import LanguageFunction
 from ..ops import OPS
-from ..ops.typing import broadcast, cast_value, constant_int, describe, flatten, is_weak, value_of
+from ..ops.typing import broadcast, cast_value, constant_int, describe, flatten, is_weak, skeleton, value_of
 from .flow import UNSET, Clear, assigned
 from .statements import assign_to, check_target
 from .tracer import Missing, Tracer, visits
@@ -83,12 +83,11 @@ def fits(x: object, want: Type) -> bool:
 
 def align(values: Sequence[object]) -> tuple[list[list[Any]], Callable[[Sequence[Any]], Any]] | None:
     """The leaves of each value, if all are built alike, and what builds such a value."""
-    flat = [flatten(v) for v in values if v is not UNSET] or [flatten(UNSET)]
-    (first, rebuild), *others = flat
-    if any(inner(range(len(leaves))) != rebuild(range(len(first))) for leaves, inner in others):
+    known = [v for v in values if v is not UNSET] or [UNSET]
+    if any(skeleton(v) != skeleton(known[0]) for v in known):
         return None
-    rest = iter(flat)
-    return [[UNSET] * len(first) if v is UNSET else next(rest)[0] for v in values], rebuild
+    first, rebuild = flatten(known[0])
+    return [[UNSET] * len(first) if v is UNSET else flatten(v)[0] for v in values], rebuild
 
 
 # -- branches ----------------------------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ import inspect
 import operator
 from collections.abc import Callable
 from functools import partial, reduce
+from itertools import takewhile
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .._later import LATER
 from ..dtypes import DType, bool_, float32
@@ -23,13 +24,13 @@ from ..ops.typing import FString, Struct, describe, flatten, number, value_of
 # === before
 # from ..ops.typing import Struct, describe, flatten, number, value_of
 # <<<
-# >>> stage 7
+# >>> stage 6
 from .source import Source, bound
 
 # === before
 # from .source import bound
 # <<<
-from .tracer import Tracer, plain, visits
+from .tracer import BUILTINS, Tracer, plain, visits
 
 BINARY = {
     ast.Add: ("add", operator.add),
@@ -57,7 +58,6 @@ COMPARE = {
     ast.In: (None, lambda x, y: x in y),
     ast.NotIn: (None, lambda x, y: x not in y),
 }
-BUILTINS = {f.__name__: f for f in (abs, bool, float, int, len, max, min, range, round, isinstance, str, tuple)}
 
 
 @visits(ast.Constant)
@@ -69,8 +69,6 @@ def constant(t: Tracer, node: ast.Constant) -> object:
 
 @visits(ast.Name)
 def name(t: Tracer, node: ast.Name) -> object:
-    if node.id not in t.env and node.id not in t.scope and node.id in BUILTINS:
-        return BUILTINS[node.id]
     return t.lookup(node.id)
 
 
@@ -81,7 +79,10 @@ def sequence(t: Tracer, node: ast.Tuple) -> tuple:
 
 @visits(ast.Attribute)
 def attribute(t: Tracer, node: ast.Attribute) -> object:
-    owner = t.visit(node.value)
+    return attribute_of(t, node, t.visit(node.value))
+
+
+def attribute_of(t: Tracer, node: ast.Attribute, owner: object) -> object:
     if isinstance(owner, Struct) and node.attr in owner.METHODS:
         rule = owner.METHODS[node.attr]
         return Method(OPS[rule].rule if isinstance(rule, str) else rule, owner)
@@ -157,15 +158,19 @@ def bin_op(t: Tracer, node: ast.BinOp) -> object:
 
 @visits(ast.Compare)
 def compare(t: Tracer, node: ast.Compare) -> object:
+    return compare_all(t, node, compare_two)
+
+
+def compare_all(t: Tracer, node: ast.Compare, two: Callable) -> object:
     """``a < b < c`` is ``(a < b) & (b < c)``, with b computed once."""
     left, out = t.visit(node.left), None
     for kind, right in zip(node.ops, map(t.visit, node.comparators), strict=True):
-        part = _compare(t, kind, left, right)
+        part = two(t, kind, left, right)
         left, out = right, part if out is None else binary(t, node, ast.BitAnd(), out, part)
     return out
 
 
-def _compare(t: Tracer, kind: ast.cmpop, x: object, y: object) -> object:
+def compare_two(t: Tracer, kind: ast.cmpop, x: object, y: object) -> object:
     word, function = COMPARE[type(kind)]
     is_none = isinstance(kind, (ast.Is, ast.IsNot)) and (x is None or y is None)
     if is_none or not any(isinstance(v, Value) for v in flatten((x, y))[0]):
@@ -177,7 +182,10 @@ def _compare(t: Tracer, kind: ast.cmpop, x: object, y: object) -> object:
 
 @visits(ast.UnaryOp)
 def unary(t: Tracer, node: ast.UnaryOp) -> object:
-    x = t.visit(node.operand)
+    return negated(t, node, t.visit(node.operand))
+
+
+def negated(t: Tracer, node: ast.UnaryOp, x: object) -> object:
     if not isinstance(x, Value):
         function = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_}
         return python(function[type(node.op)], x)
@@ -221,6 +229,10 @@ def call(t: Tracer, node: ast.Call) -> object:
         raise KernelSyntaxError("* and ** in a call are not supported in a kernel; name the arguments")
     args = [t.visit(a) for a in node.args]
     kwargs = {k.arg: t.visit(k.value) for k in node.keywords}
+    return invoke(t, node, function, args, kwargs)  # type: ignore[arg-type]
+
+
+def invoke(t: Tracer, node: ast.Call, function: Any, args: list, kwargs: dict[str, object]) -> object:
     if isinstance(function, Method):
         return apply(t, node, f".{node.func.attr}", function.rule, [function.owner, *args], kwargs)  # type: ignore[attr-defined]
     values = [v for v in flatten((*args, *kwargs.values()))[0] if isinstance(v, Value)]
@@ -230,7 +242,7 @@ def call(t: Tracer, node: ast.Call) -> object:
         if function.entry.host and not values:
             return python(lambda: function.entry.host(*args, **kwargs))
         return apply(t, node, f"{function.module}.{function.__name__}", function.entry.rule, args, kwargs)
-    # >>> stage 7
+    # >>> stage 6
     if isinstance(getattr(function, "source", None), Source):
         return t.builder.call(function, *args, **kwargs)
     # <<<
@@ -246,20 +258,20 @@ def call(t: Tracer, node: ast.Call) -> object:
     module = getattr(function, "__module__", "")
     if function in (constexpr, *BUILTINS.values()) or module in ("math", __name__.split(".")[0] + ".layout"):
         if values:
-            instead = "; write .to(...)" if function in (int, float, bool) else known(function)
+            instead = "; write .to(...)" if function in (int, float, bool) else known(t, function)
             raise KernelTypeError(f"{label} takes compile-time values; given {values[0].type}{instead}")
         return python(lambda: function(*args, **kwargs))
     if inspect.isfunction(function):
         raise KernelTypeError(f"{label} is a plain Python function; put @tt.jit on it, so that a kernel can call it")
     raise KernelTypeError(
-        f"{label} is {describe(function)}; a kernel calls the functions of tt, and those under @tt.jit{known(function)}"
+        f"{label} is {describe(function)}; a kernel calls the functions of tt, and those under @tt.jit{known(t, function)}"
     )
 
 
-def known(function: object) -> str:
+def known(t: Tracer, function: object) -> str:
     """What to write instead of a function of another module, if the language has one of that name."""
     name = getattr(function, "__name__", "")
-    return f"; there is tt.{name}" if name in PUBLIC else ""
+    return f"; there is tt.{name}" if name in t.methods() else ""
 
 
 def apply(t: Tracer, node: ast.Call, label: str, rule, args: list, kwargs: dict) -> object:
@@ -274,7 +286,8 @@ def apply(t: Tracer, node: ast.Call, label: str, rule, args: list, kwargs: dict)
         result = rule(t.builder, *args, **kwargs)
     except TinytonError as error:
         if error.loc is None and error.argument is not None:
-            places = {p.name: x for p, x in zip(params[label.startswith(".") :], node.args, strict=False)}
+            known = takewhile(lambda x: not isinstance(x, ast.Starred), node.args)
+            places = {p.name: x for p, x in zip(params[label.startswith(".") :], known, strict=False)}
             places |= {k.arg: k.value for k in node.keywords}
             if error.argument in places:
                 error.loc = t.loc(places[error.argument])

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dis
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import CodeType
 
 from ..errors import KernelSyntaxError, KernelTypeError, Loc
 from ..language import constexpr
@@ -30,7 +33,9 @@ class Source:
     params: tuple[inspect.Parameter, ...]
     constexprs: frozenset[str]
     outside: tuple[str, ...]
+    local: frozenset[str] = frozenset()  # the names that are its own
     asserts: bool = True  # device_assert is compiled
+    calls: dict[Source, None] = field(default_factory=dict)  # the functions that were traced in it so far
     # >>> stage 6
     spelling: Spelling | None = None  # None: pointers, with the names of tt
     # <<<
@@ -43,6 +48,13 @@ class Source:
         if node.end_lineno == node.lineno:  # type: ignore[attr-defined]
             end = _column(text, node.end_col_offset)  # type: ignore[attr-defined]
         return Loc(self.name, self.first_line + row, column, end, text)
+
+    @cached_property
+    def watched(self) -> list[str]:
+        """The names outside whose values belong to the key of a kernel: all but those of the language itself."""
+        scope, package = self.scope(), __name__.split(".")[0]
+        roots = {path: getattr(scope.get(path.split(".")[0]), "__name__", "") for path in self.outside}
+        return [path for path, root in roots.items() if str(root).split(".")[0] != package]
 
     def scope(self) -> dict[str, object]:
         """What the kernel's outside names are bound to now: module globals under closure variables."""
@@ -75,25 +87,38 @@ def capture(function: Callable) -> Source:
         kind = "a bound method" if inspect.ismethod(function) else type(function).__name__
         kind = "a class" if inspect.isclass(function) else kind
         raise KernelSyntaxError(f"@tt.jit goes on a function defined with def, not on {kind}")
-    name = function.__name__
-    if name == "<lambda>":
+    if function.__name__ == "<lambda>":
         raise KernelSyntaxError("a lambda cannot be a kernel: define it with def, under @tt.jit")
     if hasattr(function, "__wrapped__"):
         raise KernelSyntaxError(
-            f"{name} is already wrapped by another decorator, which a kernel would lose: put @tt.jit nearest to def"
+            f"{function.__name__} is already wrapped by another decorator, which a kernel would lose: put @tt.jit "
+            f"nearest to def"
         )
     if "." in function.__qualname__.rpartition("<locals>.")[2]:
         raise KernelSyntaxError(
             f"{function.__qualname__} is a method: a kernel is a function of its own, outside of classes"
         )
+    source = read(function)
+    for star, extra in (("*", source.tree.args.vararg), ("**", source.tree.args.kwarg)):
+        if extra:
+            what = f"a kernel names all its parameters; {star}{extra.arg} is not one"
+            raise KernelSyntaxError(what, source.loc(extra))
+    return source
+
+
+def read(function: Callable) -> Source:
+    """The source of a function, which is a kernel, or one that a kernel calls."""
+    name = function.__name__
     try:
-        lines, first = inspect.getsourcelines(function)
-        text = "".join(lines)
-        if text[0].isspace():  # a docstring or a comment may stand further left, so the margin is not cut off
-            tree = ast.increment_lineno(ast.parse("if 1:\n" + text).body[0].body[0], -1)  # type: ignore[attr-defined]
+        # >>> stage 6
+        if name == "<lambda>":
+            tree, text, first = _lambda(function.__code__)
         else:
-            tree = ast.parse(text).body[0]
-    except (OSError, TypeError, SyntaxError, IndexError):
+            tree, text, first = _definition(function)
+        # === before
+        # tree, text, first = _definition(function)
+        # <<<
+    except (OSError, TypeError, SyntaxError, IndexError, StopIteration):
         raise KernelSyntaxError(
             f"the source of {name} cannot be found: a kernel is read from its text, so it lives in a file or notebook "
             f"cell, not in exec() or python -c"
@@ -104,15 +129,51 @@ def capture(function: Callable) -> Source:
         raise KernelSyntaxError(f"the source of {name} is not a def statement of that name; put @tt.jit nearest to def")
     params = tuple(inspect.signature(function).parameters.values())
     source = Source(name, function, tree, text.split("\n"), max(first, 1), params, frozenset(), ())
-    for star, extra in (("*", tree.args.vararg), ("**", tree.args.kwarg)):
-        if extra:
-            raise KernelSyntaxError(
-                f"a kernel names all its parameters; {star}{extra.arg} is not one", source.loc(extra)
-            )
     marked = frozenset(p.name for p in params if _is_constexpr(p.annotation, source))
-    return replace(source, constexprs=marked, outside=tuple(sorted(_outside(source))))
+    code, known = function.__code__, source.scope()
+    globals_ = {*code.co_freevars, *_globals(code)}
+    local = frozenset({*code.co_varnames, *code.co_cellvars} - globals_)
+    roots = {name for name in globals_ if name in known or not hasattr(builtins, name)}
+    outside = tuple(sorted({path for path in _paths(tree) if path.split(".")[0] in roots}))
+    return replace(source, constexprs=marked, outside=outside, local=local)
 
 
+def _definition(function: Callable) -> tuple[ast.AST, str, int]:
+    """The statement that defines a function, its text, and the number of its first line."""
+    lines, first = inspect.getsourcelines(function)
+    text = "".join(lines)
+    if not text[0].isspace():
+        return ast.parse(text).body[0], text, first
+    # a docstring or a comment may stand further left, so the margin is not cut off
+    tree = ast.parse("if 1:\n" + text).body[0].body[0]  # type: ignore[attr-defined]
+    return ast.increment_lineno(tree, -1), text, first
+
+
+# >>> stage 6
+def _lambda(code: CodeType) -> tuple[ast.AST, str, int]:
+    """The same of a lambda: the one in its line whose text holds what the code was compiled from."""
+    lines, _ = inspect.findsource(code)
+    places = {(line, column) for line, _, column, _ in code.co_positions() if line and column}
+    found = [
+        node
+        for node in ast.walk(ast.parse("".join(lines)))
+        if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
+    ]
+    node = next(
+        x
+        for x in found
+        if len(found) == 1 or places & {(n.lineno, n.col_offset) for n in ast.walk(x.body) if hasattr(n, "lineno")}
+    )
+    return as_function(node), "".join(lines), 1
+
+
+def as_function(node: ast.Lambda) -> ast.FunctionDef:
+    """A lambda as the definition that it is short for."""
+    body = [ast.copy_location(ast.Return(node.body), node.body)]
+    return ast.copy_location(ast.FunctionDef("<lambda>", node.args, body, [], None), node)  # type: ignore[arg-type, return-value]
+
+
+# <<<
 def _is_constexpr(annotation: object, source: Source) -> bool:
     if isinstance(annotation, str):  # from __future__ import annotations
         try:
@@ -126,20 +187,23 @@ def _is_constexpr(annotation: object, source: Source) -> bool:
     return annotation is constexpr
 
 
-def _outside(source: Source) -> set[str]:
-    """Dotted names (``SCALE``, ``config.size``) whose root is neither a parameter nor assigned in the kernel."""
-    body = [node for statement in source.tree.body for node in ast.walk(statement)]
-    local = {p.name for p in source.params}
-    local |= {n.id for n in body if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+def _globals(code: CodeType) -> Iterator[str]:
+    """The names that code, and the functions in it, look up in their module."""
+    yield from (i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL")
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _globals(inner)
+
+
+def _paths(tree: ast.FunctionDef) -> Iterator[str]:
+    """The dotted names (``SCALE``, ``config.size``) that a function reads."""
+    body = [node for statement in tree.body for node in ast.walk(statement)]
     inner = {n.value for n in body if isinstance(n, ast.Attribute)}
-    found = set()
     for node in body:
         if isinstance(node, (ast.Name, ast.Attribute)) and node not in inner:
             path, at = [], node
             while isinstance(at, ast.Attribute):
                 path.append(at.attr)
                 at = at.value  # type: ignore[assignment]
-            if isinstance(at, ast.Name) and at.id not in local:
-                found.add(".".join([at.id, *reversed(path)]))
-    known = source.scope()
-    return {name for name in found if name.split(".")[0] in known or not hasattr(builtins, name.split(".")[0])}
+            if isinstance(at, ast.Name):
+                yield ".".join([at.id, *reversed(path)])

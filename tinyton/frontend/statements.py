@@ -5,12 +5,25 @@ from __future__ import annotations
 import ast
 
 from ..errors import KernelSyntaxError, KernelTypeError
+
+# >>> stage 6
+from ..errors import KernelValueError
+
+# <<<
 from ..ir import Value
 from ..ops.typing import describe, flatten
-from .expressions import binary
 from .tracer import Tracer, visits
 
 
+# >>> stage 6
+IMMUTABLE = {
+    "Value": "a tile cannot be changed; make another, with ct.where or ct.insert",
+    "Array": "an array is written by ct.store(array, index, tile), or by ct.scatter",
+    "tuple": "a tuple cannot be changed; make another, as in (*x[:1], value, *x[2:])",
+}
+
+
+# <<<
 def target_name(node: ast.AST) -> str:
     if not isinstance(node, ast.Name):
         what = {"Subscript": "memory is written by tt.store(x + i, value); a tile in parts is made by tt.where"}
@@ -23,6 +36,14 @@ def check_target(t: Tracer, node: ast.expr) -> None:
         if isinstance(node, (ast.Tuple, ast.List)):
             for part in node.elts:
                 check_target(t, part)
+        # >>> stage 6
+        elif t.source.spelling and isinstance(node, ast.Starred):
+            check_target(t, node.value)
+        elif t.source.spelling and isinstance(node, (ast.Subscript, ast.Attribute)):
+            owner = t.visit(node.value)
+            known = f"{describe(owner)} cannot be changed; make another"
+            raise KernelTypeError(IMMUTABLE.get(type(owner).__name__, known))
+        # <<<
         elif isinstance(node, ast.Starred):
             t.refuse(node)
         else:
@@ -38,19 +59,39 @@ def assign_to(t: Tracer, node: ast.expr, value: object) -> None:
             raise KernelTypeError(
                 f"{describe(value)} is not a tuple: it cannot be unpacked into {len(node.elts)} names"
             )
-        if len(value) != len(node.elts):
-            raise KernelTypeError(f"a tuple of {len(value)} cannot be unpacked into {len(node.elts)} names")
-    for part, x in zip(node.elts, value, strict=True):
+        names, error = node.elts, KernelTypeError
+        # >>> stage 6
+        if t.source.spelling:
+            (names, value), error = gathered(names, value), KernelValueError  # type: ignore[assignment]
+        # <<<
+        if len(value) != len(names):
+            raise error(f"a tuple of {len(value)} cannot be unpacked into {len(names)} names")
+    for part, x in zip(names, value, strict=True):
         assign_to(t, part, x)
     return None
 
 
+# >>> stage 6
+def gathered(names: list[ast.expr], values: tuple) -> tuple[list[ast.expr], tuple]:
+    """The names without a star, and what each is given; the one that had it, all that the others leave."""
+    k = next((k for k, x in enumerate(names) if isinstance(x, ast.Starred)), None)
+    rest = len(values) - len(names) + 1
+    if k is None or rest < 0:
+        return names, values
+    return [*names[:k], names[k].value, *names[k + 1 :]], (*values[:k], values[k : k + rest], *values[k + rest :])  # type: ignore[attr-defined]
+
+
+# <<<
 @visits(ast.Assign)
 def assign(t: Tracer, node: ast.Assign) -> None:
     for target in node.targets:
         check_target(t, target)
     value = t.visit(node.value)
-    if value is None and isinstance(node.value, ast.Call):
+    silent = value is None and isinstance(node.value, ast.Call)
+    # >>> stage 6
+    silent = silent and not t.source.spelling
+    # <<<
+    if silent:
         raise KernelSyntaxError(f"{ast.unparse(node.value.func)} gives no value to assign")
     for target in node.targets:
         assign_to(t, target, value)
@@ -71,10 +112,13 @@ def annotated(t: Tracer, node: ast.AnnAssign) -> None:
 
 @visits(ast.AugAssign)
 def aug_assign(t: Tracer, node: ast.AugAssign) -> None:
+    check_target(t, node.target)
     with t.at(node.target):
         name = target_name(node.target)
-        current = t.lookup(name)
-    t.bind(name, binary(t, node, node.op, current, t.visit(node.value)), node.target)
+        t.lookup(name)
+    here = ast.copy_location(ast.Name(name, ast.Load()), node.target)
+    value = t.visit(ast.copy_location(ast.BinOp(here, node.op, node.value), node))
+    t.bind(name, value, node.target)
 
 
 @visits(ast.Expr)

@@ -19,9 +19,6 @@ from ..ops import PUBLIC, Entry
 # >>> stage 6
 from ..ops.typing import flatten
 from ..spelling import Leaf
-
-# <<<
-# >>> stage 7
 from .calls import inline
 
 # <<<
@@ -33,6 +30,10 @@ from .source import Source
 
 Handler = Callable[["Tracer", Any], object]
 HANDLERS: dict[type[ast.AST], Handler] = {}
+# >>> stage 6
+SPELLED: dict[type[ast.AST], Handler] = {}  # those of the spelling with arrays, where they are others
+# <<<
+BUILTINS = {f.__name__: f for f in (abs, bool, float, int, len, max, min, range, round, isinstance, str, tuple)}
 
 INSTEAD = {
     "Return Yield YieldFrom": "a kernel gives its results through tt.store",
@@ -58,12 +59,11 @@ INSTEAD = {
 INSTEAD = {name: text for names, text in INSTEAD.items() for name in names.split()}
 
 
-def visits(*kinds: type[ast.AST]) -> Callable[[Handler], Handler]:
+def visits(*kinds: type[ast.AST], table: dict[type[ast.AST], Handler] = HANDLERS) -> Callable[[Handler], Handler]:
     """Registers a handler for kinds of syntax nodes."""
 
     def register(handler: Handler) -> Handler:
-        for kind in kinds:
-            HANDLERS[kind] = handler
+        table.update(dict.fromkeys(kinds, handler))
         return handler
 
     return register
@@ -76,21 +76,43 @@ class Missing:
     message: str
 
 
+@dataclass(eq=False)
+class Frame:
+    """A function that is being traced: its names as they are now, where it is called, and the frame around it, whose
+    names it sees too."""
+
+    source: Source
+    scope: dict[str, object]
+    env: dict[str, object]
+    bound_at: dict[str, int]
+    caller: Loc | None = None
+    parent: Frame | None = None
+
+
+def _of_frame(name: str) -> Any:
+    return property(lambda t: getattr(t.frame, name), lambda t, value: setattr(t.frame, name, value))
+
+
 class Tracer:
     """Runs a kernel's body once over types: names are bound to IR values or to compile-time Python objects."""
 
-    def __init__(self) -> None:
-        self.builder = Builder()
-        self.caller: Loc | None = None
-        # >>> stage 7
-        self.calls: list[Any] = []
+    source, scope, env, bound_at, caller = map(_of_frame, ("source", "scope", "env", "bound_at", "caller"))
+
+    def __init__(self, root: Source) -> None:
+        self.builder, self.root = Builder(), root
+        self.frame: Frame = None  # type: ignore[assignment]
+        # >>> stage 6
+        self.calls: list[Source] = []
+        self.made: list[object] = []  # the records whose __post_init__ is being traced
         self.builder.call = lambda fn, *args, **kwargs: inline(self, fn, *args, **kwargs)
         # <<<
 
-    def enter(self, source: Source, env: Mapping[str, object]) -> None:
+    def enter(
+        self, source: Source, env: Mapping[str, object], caller: Loc | None = None, parent: Frame | None = None
+    ) -> None:
         """Goes on in the scope of ``source``, with these parameters."""
-        self.source, self.scope = source, source.scope()
-        self.env = {name: plain(value, name) for name, value in env.items()}
+        names = {name: plain(value, name) for name, value in env.items()}
+        self.frame = Frame(source, source.scope(), names, {}, caller, parent)
         self.bound_at = dict.fromkeys(env, self.loc(source.tree).line)
 
     def visit(self, node: ast.AST) -> object:
@@ -98,6 +120,9 @@ class Tracer:
         outer = self.builder.loc
         with self.at(node):
             handler = HANDLERS.get(type(node))
+            # >>> stage 6
+            handler = SPELLED.get(type(node), handler) if self.source.spelling else handler
+            # <<<
             if handler is None:
                 self.refuse(node)
             result = handler(self, node)  # type: ignore[misc]
@@ -175,18 +200,28 @@ class Tracer:
         self.bound_at[name] = self.loc(node).line
 
     def lookup(self, name: str) -> object:
-        if name in self.env:
-            value = self.env[name]
+        frame: Frame | None = self.frame
+        while frame and name not in frame.env and name not in frame.source.local:
+            frame = frame.parent
+        if frame and name in frame.env:
+            value = frame.env[name]
             if isinstance(value, Missing):
                 raise KernelSyntaxError(value.message)
             return value
-        if name in self.scope:
+        if not frame and name in self.scope:
             return plain(self.scope[name], name)
-        if hasattr(builtins, name):
-            printing = "; write tt.device_print('x', x)" * (name == "print")
-            instead = f"; there is tt.{name}" if name in PUBLIC else printing
-            raise KernelSyntaxError(f"{name} is Python's own, which a kernel cannot call{instead}")
+        if not frame and hasattr(builtins, name):
+            # >>> stage 6
+            if self.source.spelling:
+                return getattr(builtins, name)
+            # <<<
+            return BUILTINS[name] if name in BUILTINS else self.refuse_builtin(name)
         raise KernelSyntaxError(f"{name} is not defined: not a parameter, not assigned above, not a global")
+
+    def refuse_builtin(self, name: str) -> None:
+        printing = "; write tt.device_print('x', x)" * (name == "print")
+        instead = f"; there is tt.{name}" if name in self.methods() else printing
+        raise KernelSyntaxError(f"{name} is Python's own, which a kernel cannot call{instead}")
 
     @contextmanager
     def block(self) -> Iterator[list[Op]]:
@@ -209,7 +244,7 @@ def plain(value: object, name: str) -> object:
     """A compile-time object as kernels see it: NumPy scalars are Python numbers; arrays are refused."""
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
+    if any(hasattr(value, word) for word in ("__dlpack__", "__cuda_array_interface__")):
         raise KernelTypeError(f"{name} is an array outside the kernel; pass it as an argument")
     return value
 
@@ -224,7 +259,7 @@ def _filled(x: object, named: Mapping[str, Value]) -> object:
 # <<<
 def trace(source: Source, types: Mapping[str, Type], constants: Mapping[str, object], weak: frozenset[str]) -> Kernel:
     """The IR of a kernel for these argument types and constexpr values. ``weak`` names the float arguments."""
-    tracer = Tracer()
+    tracer = Tracer(source)
     params = tuple(Value(t, name) for name, t in types.items())
     tracer.builder.asserts = source.asserts
     tracer.builder.weak.update(v for v in params if v.name in weak)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 # >>> stage 6
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 # === before
-# from dataclasses import fields, replace
+# from dataclasses import fields
 # <<<
 from functools import reduce
 from typing import Any, ClassVar
@@ -38,20 +38,50 @@ class FString(Struct):
 
 
 # <<<
+def is_record(x: object) -> bool:
+    """True for a `Struct`, and for a frozen dataclass of the user's."""
+    frozen = getattr(getattr(type(x), "__dataclass_params__", None), "frozen", False)
+    return isinstance(x, Struct) or frozen and type(x).__module__.split(".")[0] != __name__.split(".")[0]
+
+
+def record(kind: type, values: Mapping[str, object]) -> Any:
+    """An instance of a frozen dataclass with these fields, of which nothing is run."""
+    made = object.__new__(kind)
+    for name, value in values.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+def taken_apart(x: object) -> tuple[tuple, Sequence[object], Callable[[Iterable], Any]] | None:
+    """How a tuple, a record or a dictionary is built, its parts, and what makes one like it of others."""
+    if is_record(x):
+        names = tuple(f.name for f in fields(x) if hasattr(x, f.name))  # type: ignore[arg-type]
+        values = [getattr(x, n) for n in names]
+        return (type(x), *names), values, lambda new: record(type(x), dict(zip(names, new, strict=True)))
+    if isinstance(x, dict):
+        return (dict, *x), list(x.values()), lambda new: dict(zip(x, new, strict=True))
+    if isinstance(x, tuple):
+        return (type(x), len(x)), x, getattr(x, "_make", tuple)  # a named tuple stays one
+    return None
+
+
+def skeleton(x: object) -> object:
+    """How a value is built, whatever its leaves are."""
+    apart = taken_apart(x)
+    return apart and (apart[0], *map(skeleton, apart[1]))
+
+
 def flatten(x: object) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
     """The leaves of a tuple or a record, depth first, and what makes one like it of other leaves. Anything else is a
     leaf itself."""
-    if isinstance(x, Struct):
-        names = [f.name for f in fields(x)]  # type: ignore[arg-type]
-        leaves, inner = flatten(tuple(getattr(x, n) for n in names))
-        return leaves, lambda new: replace(x, **dict(zip(names, inner(new), strict=True)))  # type: ignore[type-var]
-    if not isinstance(x, tuple):
+    apart = taken_apart(x)
+    if apart is None:
         return [x], lambda new: new[0]
-    parts, make = [flatten(part) for part in x], getattr(x, "_make", tuple)  # a named tuple stays one
+    parts = [flatten(part) for part in apart[1]]
 
-    def rebuild(new: Sequence[Any]) -> tuple:
+    def rebuild(new: Sequence[Any]) -> Any:
         left = iter(new)
-        return make(inner([next(left) for _ in leaves]) for leaves, inner in parts)
+        return apart[2](inner([next(left) for _ in leaves]) for leaves, inner in parts)
 
     return [leaf for leaves, _ in parts for leaf in leaves], rebuild
 
@@ -77,7 +107,7 @@ def value_of(b: Builder, x: object, partner: DType | None = None) -> Value:
 def describe(x: object) -> str:
     if isinstance(x, Value):
         return str(x.type)
-    if isinstance(x, Struct) or (isinstance(x, tuple) and any(isinstance(v, Value) for v in flatten(x)[0])):
+    if is_record(x) or (isinstance(x, tuple) and any(isinstance(v, Value) for v in flatten(x)[0])):
         return f"a {type(x).__name__} of {', '.join(map(describe, flatten(x)[0]))}"
     if x is None:
         return "None"

@@ -1,0 +1,375 @@
+"""The Python of kernels about arrays, where it is more than kernels about pointers have: functions in functions,
+starred values, records, comprehensions over compile-time values, and what is computed by Python itself."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, is_dataclass, replace
+from enum import Enum
+from functools import cached_property, partial, reduce
+from itertools import islice
+from types import BuiltinMethodType, FunctionType, MethodType, ModuleType, WrapperDescriptorType
+from typing import Any
+
+from ..dtypes import DType
+from ..errors import KernelSyntaxError, KernelTypeError, StaticEvalError, TinytonError
+from ..ir import Value
+from ..language import LanguageFunction
+from ..ops.typing import FString, Struct, describe, flatten, is_record
+from ..spelling import ConstantAnnotation
+from . import expressions
+from .calls import MADE, Closure, construct, operator_of
+from .expressions import BINARY, COMPARE, apply, binary, compare_all, compare_two, python
+from .flow import assigned
+from .source import as_function
+from .statements import assign_to
+from .tracer import BUILTINS, SPELLED, Frame, Tracer, visits
+
+MOST = 1000  # rounds of a loop over ct.static_iter
+ORDER = {ast.Lt: ast.Lt, ast.LtE: ast.Lt, ast.Gt: ast.Gt, ast.GtE: ast.Gt}
+
+
+def run_time(*xs: object) -> bool:
+    return any(isinstance(v, Value) for v in flatten(xs)[0])
+
+
+# -- functions ---------------------------------------------------------------------------------------------------------
+
+
+def closure(t: Tracer, node: ast.FunctionDef) -> Closure:
+    """The function that ``node`` defines here. Its defaults are computed now, as Python does."""
+    args, marked = node.args, []
+    positional = [*args.posonlyargs, *args.args]
+    defaults: dict[ast.arg, ast.expr | None] = dict(
+        zip(positional[len(positional) - len(args.defaults) :], args.defaults, strict=True)
+    )
+    defaults |= dict(zip(args.kwonlyargs, args.kw_defaults, strict=True))
+    kinds = [
+        (args.posonlyargs, inspect.Parameter.POSITIONAL_ONLY),
+        (args.args, inspect.Parameter.POSITIONAL_OR_KEYWORD),
+    ]
+    kinds += [([args.vararg] if args.vararg else [], inspect.Parameter.VAR_POSITIONAL)]
+    kinds += [(args.kwonlyargs, inspect.Parameter.KEYWORD_ONLY)]
+    kinds += [([args.kwarg] if args.kwarg else [], inspect.Parameter.VAR_KEYWORD)]
+    params = []
+    for names, kind in kinds:
+        for a in names:
+            default = defaults.get(a)
+            value = inspect.Parameter.empty if default is None else t.visit(default)
+            params.append(inspect.Parameter(a.arg, kind, default=value))
+            if a.annotation is not None and "Constant" in ast.unparse(a.annotation):
+                marks = getattr(t.visit(a.annotation), "__metadata__", ())
+                marked += [a.arg] * any(isinstance(m, ConstantAnnotation) for m in marks)
+    local = frozenset(p.name for p in params) | frozenset(assigned(node.body))
+    source = replace(
+        t.source, name=node.name, tree=node, params=tuple(params), constexprs=frozenset(marked), local=local
+    )
+    return Closure(source, t.frame)
+
+
+@visits(ast.FunctionDef, table=SPELLED)
+def define(t: Tracer, node: ast.FunctionDef) -> None:
+    for decorator in node.decorator_list:
+        with t.at(decorator):
+            raise KernelSyntaxError("a function in a kernel takes no decorator; call the decorator's work by name")
+    t.bind(node.name, closure(t, node), node)
+
+
+@visits(ast.Lambda, table=SPELLED)
+def anonymous(t: Tracer, node: ast.Lambda) -> Closure:
+    return closure(t, as_function(node))
+
+
+@visits(ast.Call, table=SPELLED)
+def call(t: Tracer, node: ast.Call) -> object:
+    function = t.visit(node.func)
+    if function is tuple and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
+        return comprehension(t, node.args[0])
+    value: Callable[[ast.expr], object] = t.visit
+    if isinstance(function, LanguageFunction) and function.__name__ in ("static_eval", "static_iter", "static_assert"):
+        value = partial(static, t)
+    args = list(starred(t, node.args, value))
+    kwargs: dict[str, object] = {}
+    for k in node.keywords:
+        given = {k.arg: value(k.value)} if k.arg else value(k.value)
+        if not isinstance(given, dict) or kwargs.keys() & given.keys():
+            with t.at(k.value):
+                raise KernelTypeError(
+                    "an argument is given twice"
+                    if isinstance(given, dict)
+                    else f"** is of a **kwargs, not {describe(given)}"
+                )
+        kwargs |= given  # type: ignore[operator]
+    return invoke(t, node, function, args, kwargs)
+
+
+def starred(t: Tracer, nodes: list[ast.expr], value: Callable[[ast.expr], object]) -> Iterator[object]:
+    """The values of expressions, those under a star one by one."""
+    for node in nodes:
+        x = value(node.value if isinstance(node, ast.Starred) else node)
+        if not isinstance(node, ast.Starred):
+            yield x
+        elif isinstance(x, (tuple, dict, range)):
+            yield from x
+        else:
+            with t.at(node):
+                raise KernelTypeError(f"* is of a tuple, not {describe(x)}")
+
+
+def meaning(t: Tracer, key: object) -> Callable | None:
+    """The rule that something of Python has in this spelling."""
+    assert t.source.spelling
+    found = next((m for k, m in t.source.spelling.meanings.items() if k is key), None)
+    if isinstance(found, str):
+        found = getattr(t.source.spelling.functions.get(found), "rule", None)
+    return found
+
+
+def invoke(t: Tracer, node: ast.Call, function: Any, args: list, kwargs: dict[str, object]) -> object:
+    label, rule = ast.unparse(node.func), meaning(t, function)
+    if isinstance(function, DType):
+        return apply(t, node, ".", meaning(t, DType), [function, *args], kwargs)
+    if rule and (function is print or run_time(*args, *kwargs.values())):
+        return apply(t, node, label, rule, args, kwargs)
+    if isinstance(function, (FunctionType, WrapperDescriptorType)) and function in MADE:
+        return MADE[function](t, *args, **kwargs)
+    if isinstance(function, type):
+        if is_dataclass(function):
+            return construct(t, function, tuple(args), kwargs)
+        if issubclass(function, (tuple, Enum)) and function is not tuple:
+            return python(lambda: function(*args, **kwargs))
+    own = getattr(function, "__module__", None) or ""
+    if own.split(".")[0] != __name__.split(".")[0] or isinstance(function, Closure):
+        if isinstance(function, MethodType) and isinstance(function.__self__, tuple) and function.__name__[0] == "_":
+            return python(lambda: function(*args, **kwargs))  # _replace of a named tuple
+        if isinstance(function, (FunctionType, MethodType, Closure, partial)) or is_record(function):
+            return t.builder.call(function, *args, **kwargs)
+    if isinstance(function, BuiltinMethodType) and isinstance(function.__self__, (int, float, str, tuple, dict)):
+        found = python(lambda: function(*args, **kwargs))
+        return found if not isinstance(function.__self__, dict) or function.__name__ == "get" else tuple(found)  # type: ignore[arg-type]
+    name = getattr(function, "__name__", "")
+    if getattr(builtins, name, None) is function and name not in BUILTINS:
+        t.refuse_builtin(name)
+    if function is isinstance and len(args) == 2 and not isinstance(args[0], Value):
+        return python(isinstance, *args)
+    return expressions.invoke(t, node, function, args, kwargs)
+
+
+# -- records, tuples, texts --------------------------------------------------------------------------------------------
+
+
+@visits(ast.Attribute, table=SPELLED)
+def attribute(t: Tracer, node: ast.Attribute) -> object:
+    owner = t.visit(node.value)
+    if is_record(owner) and not isinstance(owner, Struct):
+        found = inspect.getattr_static(type(owner), node.attr, None)
+        if isinstance(found, (property, cached_property)):
+            return t.builder.call(found.fget if isinstance(found, property) else found.func, owner)
+    try:
+        return expressions.attribute_of(t, node, owner)
+    except KernelSyntaxError as error:
+        if isinstance(owner, ModuleType):
+            raise
+        raise KernelTypeError(error.message) from None
+
+
+@visits(ast.Tuple, ast.List, table=SPELLED)
+def sequence(t: Tracer, node: ast.Tuple | ast.List) -> tuple:
+    if isinstance(node, ast.List):
+        raise KernelSyntaxError("a list is not supported in a kernel; write a tuple, (x, y)")
+    return tuple(starred(t, node.elts, t.visit))
+
+
+@visits(ast.BinOp, table=SPELLED)
+def bin_op(t: Tracer, node: ast.BinOp) -> object:
+    x, y = t.visit(node.left), t.visit(node.right)
+    kind = type(node.op)
+    word = BINARY[kind][1].__name__ if kind in BINARY else "matmul"
+    found = operator_of(t, word, x, y)
+    if found is not NotImplemented:
+        return found
+    rule = meaning(t, kind) if isinstance(x, Value) or isinstance(y, Value) else None
+    return rule(t.builder, x, y) if rule else binary(t, node, node.op, x, y)
+
+
+@visits(ast.UnaryOp, table=SPELLED)
+def unary(t: Tracer, node: ast.UnaryOp) -> object:
+    x = t.visit(node.operand)
+    word = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert", ast.Not: "not"}[type(node.op)]
+    found = operator_of(t, word, x, None)
+    return expressions.negated(t, node, x) if found is NotImplemented else found
+
+
+@visits(ast.Compare, table=SPELLED)
+def compare(t: Tracer, node: ast.Compare) -> object:
+    def two(t: Tracer, kind: ast.cmpop, x: Any, y: Any) -> object:
+        found = operator_of(t, COMPARE[type(kind)][1].__name__, x, y)
+        return part(type(kind), x, y) if found is NotImplemented else found
+
+    def part(kind: type[ast.cmpop], x: Any, y: Any) -> object:
+        """Of tuples and records that hold run-time values, element by element."""
+        if not run_time(x, y):
+            return compare_two(t, kind(), x, y)
+        if kind in (ast.In, ast.NotIn) and isinstance(y, tuple):
+            found = reduce(either, (two(t, ast.Eq(), x, v) for v in y), False)
+            return found if kind is ast.In else opposite(found)
+        same = type(x) is type(y) and is_record(x) or isinstance(x, tuple) and isinstance(y, tuple)
+        if same and kind in (ast.Eq, ast.NotEq, *ORDER):
+            left, right = (list(v) if isinstance(v, tuple) else list(vars(v).values()) for v in (x, y))
+            if kind in (ast.Eq, ast.NotEq):
+                if len(left) != len(right):
+                    return kind is ast.NotEq
+                different = (opposite(two(t, ast.Eq(), a, b)) for a, b in zip(left, right, strict=True))
+                found = reduce(either, different, False)
+                return found if kind is ast.NotEq else opposite(found)
+            found = python(COMPARE[kind][1], len(left), len(right))
+            for a, b in reversed(list(zip(left, right, strict=False))):
+                rest = binary(t, node, ast.BitAnd(), two(t, ast.Eq(), a, b), found)
+                found = either(two(t, ORDER[kind](), a, b), rest)
+            return found
+        other = y if isinstance(x, Value) else x
+        if kind in (ast.Eq, ast.NotEq) and (other is None or isinstance(other, (str, Enum, DType))):
+            if not isinstance(other, int):  # an IntEnum is a number
+                return kind is ast.NotEq
+        return compare_two(t, kind(), x, y)
+
+    def either(x: object, y: object) -> object:
+        return True if x is True or y is True else binary(t, node, ast.BitOr(), x, y)
+
+    def opposite(x: object) -> object:
+        return not x if isinstance(x, bool) else expressions.OPS["invert"].rule(t.builder, x)
+
+    return compare_all(t, node, two)
+
+
+@visits(ast.JoinedStr, table=SPELLED)
+def text(t: Tracer, node: ast.JoinedStr) -> str | FString:
+    """A text; with run-time values in it, one that `ct.print` and `ct.assert_` take."""
+    parts: list[object] = []
+    for part in node.values:
+        if isinstance(part, ast.Constant):
+            parts.append(part.value)
+            continue
+        assert isinstance(part, ast.FormattedValue)
+        if part.conversion != -1:
+            with t.at(part):
+                raise KernelSyntaxError("!r, !s and !a are not supported in a kernel's f-string; leave it out")
+        form = t.visit(part.format_spec) if part.format_spec else ""
+        value = t.visit(part.value)
+        if isinstance(form, FString):
+            raise KernelSyntaxError("the format in an f-string must be known when the kernel is compiled")
+        parts.append((value, form) if run_time(value) else python(format, value, form))
+    if all(isinstance(p, str) for p in parts):
+        return "".join(parts)  # type: ignore[arg-type]
+    return FString(tuple(parts))
+
+
+def comprehension(t: Tracer, node: ast.GeneratorExp) -> tuple:
+    """``tuple(... for ... in ...)`` over compile-time sequences, in a scope of its own."""
+    out: list[object] = []
+
+    def run(generators: list[ast.comprehension], over: object) -> None:
+        if not isinstance(over, tuple):
+            with t.at(generators[0].iter):
+                raise KernelSyntaxError("a comprehension runs over ct.static_iter(...), or a tuple")
+        for x in over:
+            assign_to(t, generators[0].target, x)
+            tests = (t.visit(test) for test in generators[0].ifs)
+            if not all(truth(t, test, given) for given, test in zip(generators[0].ifs, tests, strict=True)):
+                continue
+            if generators[1:]:
+                run(generators[1:], t.visit(generators[1].iter))
+            else:
+                out.append(t.visit(node.elt))
+
+    first, outer = t.visit(node.generators[0].iter), t.frame
+    names = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+    source = replace(t.source, local=frozenset(names))
+    t.frame = Frame(source, t.scope, {}, {}, t.caller, outer)
+    try:
+        run(node.generators, first)
+    finally:
+        t.frame = outer
+    return tuple(out)
+
+
+def truth(t: Tracer, x: object, node: ast.expr) -> bool:
+    if isinstance(x, Value):
+        with t.at(node):
+            raise KernelTypeError("a comprehension's condition must be known when the kernel is compiled")
+    return bool(x)
+
+
+# -- what Python computes ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Opaque:
+    """A run-time value in an expression that Python computes: it can be passed on, and asked for what is known."""
+
+    value: Value
+
+    def __getattr__(self, name: str) -> object:
+        kind = self.value.type
+        if name == "type":
+            return kind
+        if name in ("dtype", "shape", "ndim") and not kind.pointer:
+            return {"dtype": kind.dtype, "shape": kind.shape, "ndim": len(kind.shape)}[name]
+        raise AttributeError(f"a value of the run time has .dtype, .shape and .ndim here, no .{name}")
+
+
+def _refused(self: Opaque, *args: object) -> Any:
+    raise StaticEvalError(f"this needs {self.value.type}, a value that is known only when the kernel runs")
+
+
+for _word in "bool index int float len iter getitem call format str repr neg pos abs invert contains".split():
+    setattr(Opaque, f"__{_word}__", _refused)
+for _word in "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift".split():
+    setattr(Opaque, f"__{_word}__", _refused)
+    setattr(Opaque, f"__r{_word}__", _refused)
+for _word in "lt le gt ge eq ne".split():
+    setattr(Opaque, f"__{_word}__", _refused)
+
+
+def static(t: Tracer, node: ast.expr) -> object:
+    """The value that Python itself gives an expression, with the names of the kernel."""
+    node, names = (node.value if isinstance(node, ast.Starred) else node), {}
+    for name in sorted({n.id for n in ast.walk(node) if isinstance(n, ast.Name)}):
+        try:
+            names[name] = t.lookup(name)
+        except TinytonError:  # one of the expression's own, or Python says that it is not there
+            continue
+    with t.at(node):
+        try:
+            hidden = {name: swapped(x, Value, Opaque) for name, x in names.items()}
+            found = eval(compile(ast.Expression(node), "<kernel>", "eval"), hidden)  # noqa: S307  (the user's own text)
+        except TinytonError:
+            raise
+        except Exception as error:
+            raise StaticEvalError(f"{type(error).__name__}: {error}") from None
+    return swapped(tuple(found) if isinstance(found, list) else found, Opaque, lambda x: x.value)
+
+
+def swapped(x: object, kind: type, other: Callable) -> Any:
+    leaves, rebuild = flatten(x)
+    return (
+        rebuild([other(v) if isinstance(v, kind) else v for v in leaves])
+        if any(isinstance(v, kind) for v in leaves)
+        else x
+    )
+
+
+def iterated(over: Any) -> tuple:
+    """The elements of what a kernel goes through when it is compiled."""
+    try:
+        found = tuple(islice(iter(over), MOST + 1))
+    except TypeError as error:
+        raise KernelTypeError(f"static_iter goes through a sequence: {error}", argument="iterable") from None
+    if len(found) > MOST:
+        raise StaticEvalError(
+            f"static_iter goes through at most {MOST} elements, which would each be code", argument="iterable"
+        )
+    return tuple(swapped(x, Opaque, lambda v: v.value) for x in found)

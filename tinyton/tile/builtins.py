@@ -1,0 +1,214 @@
+"""What Python's own functions and operators are in kernels about arrays, and what is computed when a kernel is
+compiled."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import partial, reduce, update_wrapper
+from typing import Any
+
+from ..dtypes import DType, bool_, float32, int32, round_to
+from ..errors import KernelTypeError, KernelValueError, StaticAssertionError, TinytonError
+from ..frontend.calls import Source, helper
+from ..frontend.spelled import iterated
+from ..ir import Builder, Value
+from ..ops import OPS
+from ..ops.typing import Operand, cast_value, describe, flatten, literal, number
+from .language import MEANINGS, NAMES, SPELLING, function
+
+MEANINGS |= {ast.MatMult: "matmul", ast.Pow: "pow", pow: "pow", abs: "abs", divmod: "divmod"}
+
+
+def meaning(*keys: Any) -> Callable[[Callable], Callable]:
+    """Registers a rule as what functions of Python are in kernels."""
+
+    def register(rule: Callable) -> Callable:
+        MEANINGS.update(dict.fromkeys(keys, rule))
+        return rule
+
+    return register
+
+
+def _extreme(key: Callable, op: str) -> None:
+    @meaning(key)
+    def rule(b: Builder, *xs: Any) -> Value:
+        values = xs[0] if len(xs) == 1 and isinstance(xs[0], tuple) else xs
+        if len(values) < 2:
+            raise KernelTypeError(
+                f"{key.__name__} is of two or more; ct.{key.__name__}(x) is that of a tile's elements"
+            )
+        return reduce(partial(OPS[op].rule, b), values)
+
+
+_extreme(max, "maximum")
+_extreme(min, "minimum")
+
+
+@meaning(bool)
+def as_bool(b: Builder, x: Operand) -> Value:
+    return cast_value(b, number(b, x), bool_)
+
+
+@meaning(int)
+def as_int(b: Builder, x: Operand) -> Value:
+    """A float becomes int32; an integer is one."""
+    v = number(b, x)
+    return v if v.type.dtype.kind in "iu" else cast_value(b, v, int32)
+
+
+@meaning(float)
+def as_float(b: Builder, x: Operand) -> Value:
+    """An integer becomes float32; a float is one."""
+    v = number(b, x)
+    return v if v.type.dtype.is_float else cast_value(b, v, float32)
+
+
+@meaning(len)
+def length(b: Builder, x: Any) -> int:
+    """Of a tile, its first extent."""
+    if isinstance(x, (tuple, dict)):
+        return len(x)
+    if not isinstance(x, Value) or not x.type.shape:
+        raise KernelTypeError(f"{describe(x)} has no len()")
+    return x.type.shape[0]
+
+
+@meaning(DType)
+def typed(b: Builder, dtype: DType, x: Any = 0) -> Value:
+    """``ct.int16(x)``: a number or a tile of that type; integers wrap around, floats are rounded."""
+    if not isinstance(x, (bool, int, float)):
+        return cast_value(b, number(b, x), dtype)
+    if dtype is bool_:
+        return literal(b, bool(x), dtype)
+    if dtype.is_float:
+        return literal(b, float(round_to(x, dtype)), dtype)
+    try:
+        low = dtype.range[0]
+        return literal(b, (int(x) - low) % (1 << dtype.bits) + low, dtype)
+    except (ValueError, OverflowError):
+        raise KernelValueError(f"{x} is no integer") from None
+
+
+@function(host=lambda expression: expression)
+def static_eval(b: Builder, expression: object) -> object:
+    """What Python itself gives for ``expression`` when the kernel is compiled.
+
+    All of Python is there, such as comprehensions and functions of other modules; ``TileStaticEvalError`` is what it
+    raises. Run-time values can be passed on, and asked for dtype and shape.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def k(out):
+    ...     n = ct.static_eval(sum(i * i for i in range(4)))
+    ...     ct.store(out, 0, n)
+    >>> a = np.zeros(1, np.int32)
+    >>> ct.launch(None, (1,), k, (a,))
+    >>> int(a[0])
+    14
+    """
+    return expression
+
+
+@function(host=iterated)
+def static_iter(b: Builder, iterable: object) -> tuple:
+    """The elements of ``iterable``, which Python goes through when the kernel is compiled: a loop over them is
+    unrolled, and ``tuple(f(x) for x in ct.static_iter(xs))`` is a tuple.
+
+    At most 1000 elements, or ``TileStaticEvalError``. ``break``, ``continue`` and ``return`` work in the loop.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def k(out):
+    ...     for i, x in ct.static_iter(enumerate((10, 20))):
+    ...         ct.store(out, i, x)
+    >>> a = np.zeros(2, np.int32)
+    >>> ct.launch(None, (1,), k, (a,))
+    >>> a.tolist()
+    [10, 20]
+    """
+    return iterated(iterable)
+
+
+def asserted(condition: object, message: object = "") -> None:
+    if not condition:
+        raise StaticAssertionError(f"static_assert failed{f': {message}' if message else ''}", argument="condition")
+
+
+@function(host=asserted)
+def static_assert(b: Builder, condition: object, message: object = "") -> None:
+    """Raises ``TileStaticAssertionError`` with ``message`` when the kernel is compiled, unless ``condition``, which
+    Python computes then, holds.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def k(x):
+    ...     ct.static_assert(x.ndim == 2, f"a matrix is needed, not {x.ndim} dimensions")
+    >>> try:
+    ...     ct.launch(None, (1,), k, (np.zeros(3),))
+    ... except ct.TileStaticAssertionError as error:
+    ...     print(error.message)
+    static_assert failed: a matrix is needed, not 1 dimensions
+    """
+    if any(isinstance(v, Value) for v in flatten(condition)[0]):
+        what = f"static_assert needs a condition that is known when the kernel is compiled, not {describe(condition)}"
+        raise KernelTypeError(what, argument="condition")
+    asserted(condition, message)
+
+
+@function(host=lambda value: value)
+def ensure_constant(b: Builder, value: object) -> object:
+    """``value``, if it is known when the kernel is compiled; else ``TileTypeError``.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def k(out):
+    ...     ct.store(out, 0, ct.ensure_constant(out.ndim + 1))
+    >>> a = np.zeros(1, np.int32)
+    >>> ct.launch(None, (1,), k, (a,))
+    >>> int(a[0])
+    2
+    """
+    if any(isinstance(v, Value) for v in flatten(value)[0]):
+        raise KernelTypeError(f"a compile-time value is needed, not {describe(value)}", argument="value")
+    return value
+
+
+class Function:
+    """A function for kernels, made by `tile_function`."""
+
+    def __init__(self, function: Callable, host: bool, tile: bool):
+        update_wrapper(self, function)
+        self.fn, self.host = function, host
+        self.source: Source | None = helper(function, SPELLING) if tile else None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self.host:
+            raise TinytonError(f"{self.fn.__name__} is for kernels: it is under @ct.function(host=False)")
+        return self.fn(*args, **kwargs)
+
+    def __get__(self, owner: object, kind: type | None = None) -> Any:
+        return self if owner is None else partial(self, owner)
+
+
+def tile_function(function: Callable | None = None, /, *, host: bool = True, tile: bool = True) -> Any:
+    """Marks a function that kernels call: ``@ct.function``. It needs no mark; this one says where it may be called.
+
+    With ``host=False`` Python cannot call it, with ``tile=False`` kernels cannot.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.function
+    ... def twice(x):
+    ...     return x + x
+    >>> @ct.kernel
+    ... def k(x):
+    ...     ct.store(x, 0, twice(ct.load(x, 0, 4)))
+    >>> a = np.arange(4)
+    >>> ct.launch(None, (1,), k, (a,))
+    >>> a.tolist(), twice(21)
+    ([0, 2, 4, 6], 42)
+    """
+    return partial(Function, host=host, tile=tile) if function is None else Function(function, host, tile)
+
+
+NAMES["function"] = tile_function
