@@ -123,6 +123,33 @@ def test_prints_in_loops_and_branches(executor, warps):
     assert printed(k, X, 2, 0.5, grid=(3,), warps=warps) == 3 * want
 
 
+def shown(t, name):
+    print(f"{name}: {t:.1f}", end=" ")
+    return t * 2
+
+
+def test_prints_in_functions(executor):
+    k = kernel(
+        """
+@ct.kernel
+def k(x):
+    t = shown(shown(ct.load(x, 0, 2), "t"), "u")
+    i = 0
+    while True:
+        print(i, t.astype(ct.bfloat16))
+        i += 1
+        if i > 1:
+            break
+""",
+        ct=ct,
+        shown=shown,
+    )
+    x = np.array([0.5, 1], np.float32)
+    want = "t: [0.5, 1.0] u: [1.0, 2.0] 0 [2.000000, 4.000000]\n1 [2.000000, 4.000000]\n"
+    assert printed(k, x) == want
+    assert "form='{} {}\\n'" in str(next(iter(k._cache.values())).ir)
+
+
 def test_two_calls_alike_are_two_texts(executor):
     k = body("for i in range(2):", "    ct.print(n)", "    ct.print(n)", "    ct.print(i, n)")
     assert printed(k, X, 4, 0.5) == "4\n4\n0 4\n4\n4\n1 4\n"

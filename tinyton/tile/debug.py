@@ -38,6 +38,9 @@ class Text:
             out.append(part)
         return "".join(out)
 
+    def __str__(self) -> str:
+        return repr("".join(part if isinstance(part, str) else "{}" for part in self.parts))
+
 
 def nested(shape: tuple[int, ...], elements: Iterator[str]) -> str:
     """A tile as Python writes a list of lists."""
