@@ -260,7 +260,7 @@ def test_the_short_way_looks_at_what_functions_read(interpreter):
     k[1](1)
     reads = [(reader, name) for reader, name, _ in k.outside()]
     assert reads == [(k.source, "f"), (f.source, "G")]
-    route = Route(k, (int,), reads)
+    route = Route(k, (k.kind({"n": 1}, "n"),), reads)
     keys = [route.key_of(1, None, None)]
     f.source.function.__globals__["G"] = 2
     keys.append(route.key_of(1, None, None))

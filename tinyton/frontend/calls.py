@@ -168,12 +168,12 @@ def set_field(t: Tracer, made: object, name: str, value: object) -> None:
 MADE = {dataclasses.replace: replaced, object.__setattr__: set_field}
 
 
-def operator_of(t: Tracer, word: str, x: object, y: object) -> object:
+def operator_of(t: Tracer, word: str, x: object, *y: object) -> object:
     """What the method of a record for an operator gives, or NotImplemented."""
     word = word.strip("_")
     other = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}.get(word, f"r{word}")
-    for owner, name, operand in ((x, word, y), (y, other, x)):
+    for owner, name, *operand in ((x, word, *y), *((v, other, x) for v in y)):
         method = inspect.getattr_static(type(owner), f"__{name}__", None)
         if is_record(owner) and isinstance(method, FunctionType) and method.__code__.co_filename != GENERATED:
-            return inline(t, method, owner, operand)
+            return inline(t, method, owner, *operand)
     return NotImplemented

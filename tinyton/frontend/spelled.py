@@ -132,6 +132,8 @@ def invoke(t: Tracer, node: ast.Call, function: Any, args: list, kwargs: dict[st
     label, rule = ast.unparse(node.func), meaning(t, function)
     if isinstance(function, DType):
         return apply(t, node, ".", meaning(t, DType), [function, *args], kwargs)
+    if rule and len(args) == 1 and (found := operator_of(t, function.__name__, args[0])) is not NotImplemented:
+        return found
     if rule and (function is print or run_time(*args, *kwargs.values())):
         return apply(t, node, label, rule, args, kwargs)
     if isinstance(function, (FunctionType, WrapperDescriptorType)) and function in MADE:
@@ -152,7 +154,7 @@ def invoke(t: Tracer, node: ast.Call, function: Any, args: list, kwargs: dict[st
         return found if not isinstance(function.__self__, dict) or function.__name__ == "get" else tuple(found)  # type: ignore[arg-type]
     name = getattr(function, "__name__", "")
     if getattr(builtins, name, None) is function and name not in BUILTINS:
-        t.refuse_builtin(name)
+        return python(lambda: function(*args, **kwargs)) if rule else t.refuse_builtin(name)
     if function is isinstance and len(args) == 2 and not isinstance(args[0], Value):
         return python(isinstance, *args)
     return expressions.invoke(t, node, function, args, kwargs)
@@ -199,13 +201,17 @@ def bin_op(t: Tracer, node: ast.BinOp) -> object:
 def unary(t: Tracer, node: ast.UnaryOp) -> object:
     x = t.visit(node.operand)
     word = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert", ast.Not: "not"}[type(node.op)]
-    found = operator_of(t, word, x, None)
+    found = operator_of(t, word, x)
     return expressions.negated(t, node, x) if found is NotImplemented else found
 
 
 @visits(ast.Compare, table=SPELLED)
 def compare(t: Tracer, node: ast.Compare) -> object:
     def two(t: Tracer, kind: ast.cmpop, x: Any, y: Any) -> object:
+        if isinstance(kind, (ast.In, ast.NotIn)):
+            found = operator_of(t, "contains", y, x)
+            if found is not NotImplemented:
+                return found if isinstance(kind, ast.In) else opposite(found)
         found = operator_of(t, COMPARE[type(kind)][1].__name__, x, y)
         return part(type(kind), x, y) if found is NotImplemented else found
 
