@@ -192,7 +192,7 @@ def run(
     writes = {places[n][0] for n in hosts if n in compiled.stored}
     for name, p in hosts.items():
         if name in compiled.stored and not p.flags.writeable:
-            raise LaunchError(f"argument {name} is read-only, but the kernel stores to it")
+            raise LaunchError(f"argument {name.removesuffix('.data')} is read-only, but the kernel stores to it")
     bytes_ = {span: memory(*span) for span, _ in places.values()}
     lent = {span: executor.borrow(view) for span, view in bytes_.items()}
     for k, (name, p) in enumerate(passed.items()):

@@ -106,7 +106,7 @@ def for_gpu(
     options = {k: named.get(k) for k in OPTIONS}
     bound = kernel._bind(args, {n: x for n, x in named.items() if n not in OPTIONS}, options)
     constants = kernel.constants(bound)
-    described = {n: describe(n, bound[n]) for n in kernel.runtime if n not in constants}
+    described = {n: describe(n, x) for n, x in bound.items() if n not in constants}
     spec = Specialization(tuple(described.items()), tuple(constants.items()))
     ir = front(dataclasses.replace(kernel.source, **changed), spec)
     threads = check_options(options, LIMITS["threads"]) or choose_threads(ir)

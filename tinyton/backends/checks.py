@@ -57,7 +57,7 @@ class Checks:
         for b in buffers:
             groups.setdefault(id(b.memory), []).append(b)
         for group in groups.values():
-            if not alone and any(b.name in stored for b in group):
+            if not alone and any(b.param in stored for b in group):
                 self.shadows |= dict.fromkeys(group, Shadow(group))
 
     def each(self, programs: Iterable[Program]) -> Iterator[Program]:

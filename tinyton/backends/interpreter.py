@@ -38,7 +38,8 @@ class Buffer:
     """Memory of one array argument: elements in a flat NumPy array, of which ``first`` is the one pointed at."""
 
     def __init__(self, name: str, memory: np.ndarray, dtype: DType, start: int):
-        self.name, self.memory, self.dtype, size = name, memory, dtype, dtype.itemsize
+        self.param, self.name = name, name.removesuffix(".data")  # of the kernel, and for messages
+        self.memory, self.dtype, size = memory, dtype, dtype.itemsize
         self.first, self.offset = divmod(start, size)
         count = (memory.size - self.offset) // size
         written = getattr(memory, "written", None)

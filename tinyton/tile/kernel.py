@@ -7,35 +7,27 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import index
 from threading import Thread
 from typing import Any
 
-import numpy as np
-
-from ..arrays import from_dlpack
 from ..backends import current
 from ..compiled import CompiledKernel
 from ..dispatch import Kind
-from ..errors import CompilerTimeoutError, LaunchError, TinytonError
+from ..dtypes import int64
+from ..errors import CompilerTimeoutError, KernelTypeError, TinytonError
 from ..jit import JITFunction
-from ..ops.typing import Struct
+from ..ops.typing import is_record
+from ..specialize import Arg
 from ..spelling import Leaf
 from .absent import missing
+from .arguments import ArgumentError, RangeError, Wide, annotations, constant, take_apart
 from .array import Array
 from .language import NAMES, SPELLING
 
 MOST = (1 << 24) - 1  # programs along an axis of the grid
-
-
-class ArgumentError(LaunchError, TypeError):
-    """An argument of the wrong kind on the host."""
-
-
-class RangeError(LaunchError, ValueError):
-    """An argument on the host that is out of what is allowed."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +97,7 @@ class Kernel(JITFunction):
     def __init__(self, function: Callable, **hints: Any):
         self.hints = _checked(hints)
         super().__init__(function, spelling=SPELLING)
+        self.annotations = annotations(self.source)
 
     def __call__(self, *args: object, **kwargs: object) -> None:
         name = self.source.name
@@ -152,11 +145,12 @@ class Kernel(JITFunction):
         out: dict[str, Any] = {}
         for name in self.names:
             parts: dict[str, Any] = {}
+            x, annotation = bound[name], self.annotations[name]
             fixed = name in self.source.constexprs
-            out[name] = bound[name] if fixed else take_apart(name, bound[name], parts)
-            out |= parts
+            out[name] = constant(name, x, annotation) if fixed else take_apart(name, x, parts, annotation)
             if isinstance(out[name], Leaf):  # a number
-                out[name] = bound[name]
+                del out[name]
+            out |= parts
         return out
 
     def given(self, bound: Mapping[str, Any], name: str) -> Any:
@@ -164,46 +158,22 @@ class Kernel(JITFunction):
 
     def kind(self, bound: Mapping[str, Any], name: str) -> Kind:
         x = bound[name]
-        ones = tuple(not isinstance(s, Leaf) for s in x.strides) if isinstance(x, Array) else None
-        return Kind(self.given(bound, name).__class__, ones)
+        if not isinstance(x, Array):
+            return Kind(x.__class__)
+        if any(not isinstance(n, Leaf) for n in x.shape) or any(not isinstance(s, Leaf) and s != 1 for s in x.strides):
+            return Kind(Array)  # as its annotation says: always the long way
+        return Kind(self.given(bound, name).__class__, tuple(not isinstance(s, Leaf) for s in x.strides))
 
     def constants(self, bound: Mapping[str, Any]) -> dict[str, object]:
-        return {n: x for n, x in bound.items() if n in self.source.constexprs or isinstance(x, (Struct, tuple))}
+        fixed = self.source.constexprs
+        return {n: x for n, x in bound.items() if n in fixed or isinstance(x, tuple) or is_record(x)}
 
-
-def take_apart(name: str, x: Any, parts: dict[str, Any]) -> Any:
-    """What stands for an argument while the kernel is compiled, with a `Leaf` for each of its ``parts``."""
-    if isinstance(x, tuple):
-        return tuple(take_apart(f"{name}[{k}]", v, parts) for k, v in enumerate(x))
-    if hasattr(x, "__dlpack__"):
-        x = from_dlpack(name, x)
-    found = extents(x)
-    if found is None:
-        parts[name] = x
-        return Leaf(name)
-    parts[f"{name}.data"] = x
-    ends: list[tuple] = []
-    for word, numbers in zip(("shape", "stride"), found, strict=True):
-        ends.append(
-            tuple(1 if word == "stride" and n == 1 else Leaf(f"{name}.{word}{d}") for d, n in enumerate(numbers))
-        )
-        parts |= {leaf.name: int(n) for leaf, n in zip(ends[-1], numbers, strict=True) if isinstance(leaf, Leaf)}
-    return Array(Leaf(f"{name}.data"), *ends)
-
-
-def extents(x: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Shape and strides, in elements, of an array; None of anything else."""
-    if hasattr(x, "stride") and hasattr(x, "is_cuda"):
-        return tuple(x.shape), tuple(x.stride())
-    words = getattr(x, "__cuda_array_interface__", {})
-    shape, strides = getattr(x, "shape", words.get("shape")), getattr(x, "strides", words.get("strides"))
-    if shape is None or isinstance(x, np.generic):
-        return None
-    shape = tuple(shape)
-    if strides is None:
-        return shape, tuple(int(np.prod(shape[d + 1 :])) for d in range(len(shape)))
-    size = getattr(x.dtype, "itemsize", None) if hasattr(x, "dtype") else np.dtype(words["typestr"]).itemsize
-    return shape, tuple(s // size for s in strides)
+    def describe(self, name: str, x: Any, executor: Any) -> tuple[Arg, Any]:
+        try:
+            arg, payload = super().describe(name.removesuffix(".data"), x, executor)
+        except KernelTypeError as error:
+            raise ArgumentError(error.message) from None
+        return replace(arg, dtype=int64) if isinstance(x, Wide) else arg, payload
 
 
 def kernel(function: Callable | None = None, /, **hints: Any) -> Any:

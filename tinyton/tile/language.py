@@ -17,10 +17,10 @@ NAMES: dict[str, Any] = {}  # everything that the module has
 MEANINGS: dict[Any, str] = {ast.MatMult: "matmul", ast.Pow: "pow"}
 WORDING = (
     (r"@tt\.jit", "@ct.kernel"),
+    (r"tt\.constexpr", "ct.Constant"),
     (r"\btt\.", "ct."),
     (r"\.to\(", ".astype("),
     (r"the functions of tt", "the functions of ct"),
-    (r"tt\.constexpr", "ct.Constant"),
 )
 SPELLING = Spelling("ct", FUNCTIONS, MEANINGS, WORDING)
 
