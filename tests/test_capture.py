@@ -2,6 +2,7 @@
 
 import functools
 import linecache
+import re
 import textwrap
 
 import numpy as np
@@ -380,3 +381,15 @@ def test_the_language_outside_a_kernel():
     with pytest.raises(tt.TinytonError, match="tt.load is for kernels: call it in a function under @tt.jit"):
         tt.load(1)
     assert tt.cdiv(7, 2) == 4 and tt.next_power_of_2(27) == 32 and tt.constexpr(5) == 5
+
+
+def test_a_name_that_the_package_has_not():
+    """One line says what there is instead."""
+    for name, words in (
+        ("autotune", "tinyton has no autotune; tt.sweep times a kernel over values of its options"),
+        ("next_power_of_two", "tinyton has no next_power_of_two; did you mean next_power_of_2?"),
+        ("qqq", "tinyton has no qqq"),
+    ):
+        with pytest.raises(AttributeError, match=f"^{re.escape(words)}$"):
+            getattr(tt, name)
+    assert not hasattr(tt, "__wrapped__")

@@ -61,6 +61,8 @@ RIGHT = {
     "a product that a mask makes 0": X.format(fill=5) + "tt.store(out, tt.sum(v * on.to(tt.float32)))",
     "a mask that always holds": "v = tt.load(x + i, mask=i < 64)\ntt.store(out, tt.max(v))",
     "no mask": "tt.store(out, tt.max(tt.load(x + i)))",
+    "a maximum that is only compared": X.format(fill=0) + "if tt.max(v) > 1:\n    tt.store(out, 1.0)",
+    "a comparison that is used": X.format(fill=0) + "tt.store(out + i, (tt.max(v) > 1).to(tt.int32) * v, mask=on)",
     "no reduction": X.format(fill=3) + "tt.store(out + i, v)",
     "rows that are off": """
 j = tt.arange(0, 16)
@@ -105,6 +107,8 @@ WRONG = {  # with the line of the load, and what is said
     "a finite least value, negated": (X.format(fill=-3e38) + "tt.store(out, tt.max(-v))", 5, "maximum in line 6"),
     "max of a negative": (X.format(fill=0) + "tt.store(out, tt.max(-tt.abs(v)))", 5, "maximum in line 6"),
     "where that fills wrong": (X.format(fill=0) + "tt.store(out, tt.max(tt.where(on, v, -1.0)))", 5, "maximum"),
+    "compared with what is less": (X.format(fill=0) + "tt.store(out, tt.max(v) > -1)", 5, "maximum in line 6"),
+    "compared, and stored": (X.format(fill=0) + "m = tt.max(v)\ntt.store(out, m + (m > 1).to(tt.int32))", 5, "maximum"),
     "NaN": (X.format(fill="float('nan')") + "tt.store(out, tt.sum(v))", 5, "sum in line 6"),
     "columns": (
         """

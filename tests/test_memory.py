@@ -208,14 +208,21 @@ def k(x, out, n, B: tt.constexpr):
 
 
 @pytest.mark.parametrize(
-    ("other", "message"), [("300", "300 is out of range"), ("float('inf')", "inf"), ("0.5", "0.5")]
+    ("other", "message"),
+    [
+        ("300", "300 is out of range"),
+        ("float('inf')", "inf"),
+        ("0.5", "0.5"),
+        ("f", "other is a float, which elements"),
+        ("i * 0.5", "other is a float, which elements"),
+    ],
 )
 def test_other_must_fit_the_elements(interpreter, other, message):
     k = kernel(
-        f"@tt.jit\ndef k(x):\n    i = tt.arange(0, 4)\n    tt.store(x + i, tt.load(x + i, i < 2, other={other}))"
+        f"@tt.jit\ndef k(x, f):\n    i = tt.arange(0, 4)\n    tt.store(x + i, tt.load(x + i, i < 2, other={other}))"
     )
-    with pytest.raises(tt.KernelValueError) as caught:
-        k[1](np.zeros(4, np.int8))
+    with pytest.raises((tt.KernelValueError, tt.KernelTypeError)) as caught:
+        k[1](np.zeros(4, np.int8), 0.5)
     assert message in str(caught.value) and "int8" in str(caught.value)
 
 

@@ -204,7 +204,7 @@ def test_an_argument_beyond_64_bits(executor):
 def k(out, n):
     tt.store(out, n)
 """)
-    with pytest.raises(tt.LaunchError, match="argument n is 9223372036854775808, which does not fit 64 bits"):
+    with pytest.raises(tt.LaunchError, match="argument n is 9223372036854775808, which does not fit int64"):
         k[1](np.zeros(1), 2**63)
 
 

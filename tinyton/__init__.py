@@ -17,6 +17,7 @@ from __future__ import annotations
 __version__ = "0.1.0"
 
 from . import arrays, viz
+from ._later import __getattr__
 from .aot import compile
 from .arrays import DeviceArray, empty, synchronize, to_device
 from .bench import Timing, bench

@@ -162,7 +162,7 @@ def describe(name: str, x: Any, executor: Any) -> tuple[Arg, Any]:
     if isinstance(x, (int, np.integer)):
         value = int(x)
         if not -(1 << 63) <= value < 1 << 63:
-            raise LaunchError(f"argument {name} is {value}, which does not fit 64 bits")
+            raise LaunchError(f"argument {name} is {value}, which does not fit int64")
         return integer(value), value
     if isinstance(x, (float, np.floating)):
         return FLOAT, float(x)

@@ -136,11 +136,16 @@ def entrance(kernel: Any, routes: list[Route], executor: Any = None) -> Callable
     args = f"({''.join(f'{n}, ' for n in kernel.names)}*_tt_extra,)"
     text += f"    _tt_long(_tt_grid, {args}, _tt_named, ({', '.join(options)}))\n"
     enter = _define(text, scope)[kernel.source.name]
-    return enter if not kernel.hooks else partial(hooked, tuple(kernel.hooks), enter)
+    return enter if routes and not kernel.hooks else partial(careful, kernel, enter)
 
 
-def hooked(hooks: tuple[Callable, ...], enter: Callable, grid: Any, /, *args: Any, **named: Any) -> None:
-    for hook in hooks:
+def careful(kernel: Any, enter: Callable, grid: Any, /, *args: Any, **named: Any) -> None:
+    """``enter`` with hooks, and with a message for what Python would not let through to the long way. (Once there is a
+    short way, Python's own message has to do.)"""
+    for name in kernel.names[: len(args)]:
+        if name in named:
+            raise LaunchError(f"{kernel.source.name} got {name} twice, by position and by name")
+    for hook in kernel.hooks:
         hook(*args, **named)
     enter(grid, *args, **named)
 

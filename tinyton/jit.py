@@ -91,11 +91,11 @@ class JITFunction:
         self.hooks: list[Callable] = []
         self.names = self.arg_names = [p.name for p in self.source.params]
         self.runtime = [n for n in self.names if n not in self.source.constexprs]
-        for word in OPTIONS:
-            if self.prefix + word in self.names:
+        for name in self.names:
+            if name.startswith("_tt_") or name in OPTIONS and not self.prefix:
+                what = "an option of every launch" if name in OPTIONS else "a name that the launcher uses"
                 raise KernelTypeError(
-                    f"{word} is an option of every launch; give the parameter another name",
-                    self.source.loc(self.source.tree),
+                    f"{name} is {what}; give the parameter another name", self.source.loc(self.source.tree)
                 )
         self.unspecialized = self._names_of("do_not_specialize", "do_not_specialize_on_alignment")
         for name in self.rules:

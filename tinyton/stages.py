@@ -33,6 +33,7 @@ from .errors import TinytonError
 PACKAGE = Path(__file__).parent
 _OPEN = re.compile(r"# >>> stage (\d+)")
 _OPTIONAL = {"ops", "names", "syntax", "before"}
+LOOKUP = "from ._later import __getattr__"
 _LATER = '''"""What later stages bring: name → chapter."""
 
 from __future__ import annotations
@@ -278,7 +279,8 @@ def _exports(text: str, paths: Collection[str]) -> str:
     lines = text.split("\n")
     first = next((n for n in ast.parse(text).body if isinstance(n, ast.ImportFrom) and n.level), None)
     at = span(first, lines)[0] if first else len(lines) - 1
-    lines.insert(at, "from ._later import __getattr__")
+    if LOOKUP not in lines:
+        lines.insert(at, LOOKUP)
     return "\n".join(lines)
 
 

@@ -160,6 +160,9 @@ def load(
         if isinstance(other, float) and dtype.is_int and not other.is_integer():
             raise KernelValueError(f"other is {other}, which elements of type {dtype} cannot hold", argument="other")
         fill = value_of(b, int(other) if isinstance(other, float) and dtype.is_int else other, dtype)
+        if isinstance(other, Value) and other.type.dtype.is_float and not dtype.is_float:
+            what = f"other is a float, which elements of type {dtype} cannot hold; convert it with .to(...)"
+            raise KernelTypeError(what, argument="other")
         operands.append(_fit(b, cast_value(b, fill, dtype), shape, "other"))
     return b.add("load", tuple(operands), Type(dtype, shape), **hints)
 
