@@ -235,6 +235,7 @@ def test_a_function_of_constants_takes_keywords(executor):
         ("tt.store(out + i[:, None], i)", "pointers of shape [4, 1] would be repeated to [4, 4]", "out + i[:, None]"),
         ("tt.store(out + i[:, None], 1, mask=i[None, :] < 2)", "would be repeated to [4, 4]", "out + i[:, None]"),
         ("tt.store(out, x.shape[0])", "x is a pointer to an array's first element: it has no .shape", "x.shape"),
+        ("tt.store(out + i, i.astype(tt.int32))", "as methods, no .astype; write i.to(tt.float32)", "i.astype"),
         ("print(i)", "print is Python's own, which a kernel cannot call; write tt.device_print('x', x)", "print"),
         ("tt.store(out, sum(i))", "sum is Python's own, which a kernel cannot call; there is tt.sum", "sum"),
         ("tt.store(out, other(out))", "expected a tile or a number, not None", "tt.store(out, other(out))"),

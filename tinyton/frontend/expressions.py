@@ -105,7 +105,8 @@ def attribute_of(t: Tracer, node: ast.Attribute, owner: object) -> object:
             return PUBLIC["trans"].rule(t.builder, owner)
         if node.attr in t.methods() or node.attr == "to":
             return Method(OPS["cast"].rule if node.attr == "to" else t.methods()[node.attr].rule, owner)
-        raise KernelTypeError(f"a tile has .dtype, .shape and the functions of tt as methods, no .{node.attr}")
+        instead = f"; write {ast.unparse(node.value)}.to(tt.float32)" * (node.attr == "astype")
+        raise KernelTypeError(f"a tile has .dtype, .shape and the functions of tt as methods, no .{node.attr}{instead}")
     try:
         found = getattr(owner, node.attr)
     except TinytonError:  # a module that knows why it has no such name
