@@ -42,6 +42,10 @@ def test_static_assert():
     k = kernel("@tt.jit\ndef k(x, N: tt.constexpr):\n    tt.static_assert(N > 1, 'more')\n    tt.store(x, N)")
     with pytest.raises(ct.TileStaticAssertionError, match="static_assert failed: more"):
         k[1](zeros(), 1)
+    k = body("ct.static_assert(N > 1, 'more')", "ct.store(x, 0, N)", params="x, N: ct.Constant[int]")
+    with pytest.raises(ct.TileStaticAssertionError, match="more") as caught:
+        launch(k, zeros(), 1)
+    assert caught.value.loc.line == 3
 
 
 ABSENT = {

@@ -93,8 +93,8 @@ def _read(kind: Kind, name: str) -> Read | None:
     elif module == "torch" and hasattr(cls, "data_ptr"):
         address, key, steps = f"{name}.data_ptr()", (f"{name}.dtype", f"{name}.is_cuda"), f"{name}.stride()"
     elif module == "pycuda" and hasattr(cls, "gpudata"):
-        address, key = f"int({name}.gpudata)", (f"{name}.dtype",)
-        steps = f"(s // {name}.dtype.itemsize for s in {name}.strides)"
+        per = f"(s // {name}.dtype.itemsize for s in {name}.strides)"
+        address, key, steps = f"int({name}.gpudata)", (f"{name}.dtype",), per
     else:
         return None
     # >>> stage 6

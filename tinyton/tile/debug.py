@@ -56,20 +56,15 @@ def tell(b: Builder, parts: list[str | tuple[Value, Write]]) -> None:
         debug.record(b, form, v, first=k)
 
 
-def plain(x: Any) -> int | float:
-    """An element as a number of Python's; a bool is 0 or 1."""
-    return float(x) if hasattr(x, "is_integer") and x.dtype.kind == "f" else int(x)
-
-
 def written(b: Builder, x: object, spec: str = "") -> list[str | tuple[Value, Write]]:
     """The parts that a value of a print is made of."""
     if isinstance(x, FString):
         return [q for p in x.parts for q in ([p] if isinstance(p, str) else written(b, *p))]
     if isinstance(x, Value):
         v = number(b, x)
-        default: Write = (lambda e: f"{float(e):f}") if v.type.dtype.is_float else (lambda e: f"{int(e)}")
-        formatted(0.0 if v.type.dtype.is_float else 0, spec, v.type)
-        return [(v, (lambda e: format(plain(e), spec)) if spec else default)]
+        kind, spec = (float, spec or "f") if v.type.dtype.is_float else (int, spec or "d")
+        formatted(kind(), spec, v.type)
+        return [(v, lambda e: format(kind(e), spec))]
     if not any(isinstance(v, Value) for v in flatten(x)[0]):
         return [formatted(x, spec, type(x).__name__)]
     if isinstance(x, Struct) or spec:
