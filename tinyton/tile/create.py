@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtypes
 from ..dtypes import DType, bool_, float32, float64, int32
-from ..errors import KernelTypeError, KernelValueError
+from ..errors import KernelTypeError, KernelValueError, TinytonError
 from ..ir import Builder, Value
 from ..ops import OPS
 from ..ops.arithmetic import add, and_, mul, ne, where
@@ -34,7 +34,12 @@ def typed(rule: Callable) -> Callable:
     return strict
 
 
-shape_of = typed(tile_shape)
+def shape_of(shape: object, argument: str = "shape") -> tuple[int, ...]:
+    """The extents of a tile, powers of two."""
+    try:
+        return tile_shape(shape)
+    except TinytonError as error:
+        raise KernelTypeError(error.message.replace("shape must", f"{argument} must"), argument=argument) from None
 
 
 def dtype_of(x: object) -> DType:
@@ -87,7 +92,7 @@ def arange(b: Builder, size: int, *, dtype: object, start: Operand = 0, step: Op
     >>> out = np.zeros(4, np.int32); ct.launch(None, (1,), k, (out,)); out.tolist()
     [7, 5, 3, 1]
     """
-    kind, shape = dtype_of(dtype), shape_of(size)
+    kind, shape = dtype_of(dtype), shape_of(size, "size")
     if len(shape) != 1:
         raise KernelTypeError(f"the size is one int, not {describe(size)}", argument="size")
     if kind is bool_:
@@ -161,7 +166,7 @@ def astile(b: Builder, values: tuple, *, dtype: object) -> Value:
             raise KernelTypeError(f"the tuples of a tile are as long as each other; {values!r}", argument="values")
         shape.append(lengths.pop())
         row = [v for x in row for v in x]  # type: ignore[attr-defined]
-    extents = shape_of(tuple(shape))
+    extents = shape_of(tuple(shape), "values")
     parts = [full(b, (), x, kind) for x in row]
     place = indices(b, 0, len(parts))
     for bit in range(len(parts).bit_length() - 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from enum import Enum
 from inspect import Parameter, Signature
@@ -12,7 +13,7 @@ from ..ir import Builder, Value
 from ..ops import OPS
 from ..ops.rounding import narrow, rounded
 from ..ops.typing import Operand, cast_value, describe, is_weak, number, same_type
-from .language import NAMES, function
+from .language import MEANINGS, NAMES, function
 
 
 class RoundingMode(Enum):
@@ -24,6 +25,8 @@ class RoundingMode(Enum):
 
 
 NAMES["RoundingMode"] = RoundingMode
+MEANINGS |= {ast.Div: "truediv", ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or", ast.BitXor: "bitwise_xor"}
+MEANINGS |= {ast.USub: "negative"}
 EXACT = ("RN", "RZ", "RM", "RP")
 MODES = {"add": EXACT, "sub": EXACT, "mul": EXACT, "truediv": (*EXACT, "FULL", "APPROX"), "sqrt": (*EXACT, "APPROX")}
 MODES |= {"tanh": ("FULL", "APPROX"), "exp": ("FULL", "APPROX")}
@@ -61,7 +64,7 @@ def special(b: Builder, name: str, xs: tuple[Value, ...], mode: str, flush: bool
 
 def _combined(b: Builder, name: str, *xs: Operand, **options: object) -> Value:
     mode, flush = mode_of(name, options.get("rounding_mode")), bool(options.get("flush_to_zero"))
-    nan = {"propagate_nan": bool(options["propagate_nan"])} if "propagate_nan" in options else {}
+    nan = {"propagate_nan": bool(options.get("propagate_nan"))} if name in ("minimum", "maximum") else {}
     if len(xs) == 1:
         values = (number(b, xs[0]),)
     else:
