@@ -19,7 +19,7 @@ from .dispatch import MISSING, OPTIONS, ROUTES, Kind, Route, entrance, usable
 from .dtypes import DType, from_numpy
 from .errors import KernelTypeError, LaunchError, TinytonError
 from .frontend import Source, capture
-from .frontend.tracer import plain
+from .frontend.tracer import is_array, plain
 from .launch import LaunchConfig, as_grid, check_options
 from .ops.typing import is_record
 
@@ -310,7 +310,8 @@ class JITFunction:
                         break
                     value = getattr(value, word, None)
                 if root in scope:
-                    found.append((f, path, plain(value, path)))
+                    # an array that is used is refused there
+                    found.append((f, path, "array" if is_array(value) else plain(value, path)))
         return found
 
 

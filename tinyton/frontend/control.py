@@ -113,13 +113,14 @@ def merge(t: Tracer, label: str, values: list, paths: list[Path], lines: list[in
     """The values that one leaf has at the end of two paths, brought to one type by casts appended to the paths."""
     typed = [v for v in values if not is_open(t, v)]
     if any(not isinstance(v, Value) for v in typed):
-        return Missing(f"{depends(label, values, lines)}; it must be a tile or a number")
+        return Missing(f"{depends(label, values, lines)}; it must be a tile or a number", KernelTypeError)
     want = typed[0].type if typed else Type(dtypes.promote(*(type_of(v).dtype for v in values)))
     if any(v.type != want for v in typed) or any(is_open(t, v) and not fits(v, want) for v in values):
         x, y = map(describe, values)
         return Missing(
             f"the type of {label} depends on the path taken: {x} (line {lines[0]}) or {y} (line {lines[1]}); "
-            f"make them the same with .to(...) or tt.where"
+            f"make them the same with .to(...) or tt.where",
+            KernelTypeError,
         )
     out = []
     for value, path in zip(values, paths, strict=True):
@@ -145,7 +146,7 @@ def meet(t: Tracer, name: str, paths: list[Path], results: list[Value], node: as
         )
     shown, aligned = t.shown(name), align(values)
     if aligned is None:
-        return Missing(depends(shown, values, lines))
+        return Missing(depends(shown, values, lines), KernelTypeError)
     (xs, ys), rebuild = aligned
     leaves, found = [], []
     for k, (x, y) in enumerate(zip(xs, ys, strict=True)):
@@ -266,6 +267,10 @@ def for_loop(t: Tracer, node: ast.For) -> None:
             raise KernelSyntaxError("a loop counts with one name: for k in range(n)")
     with t.at(call):
         bounds = bounds_of(t, call, kind)  # type: ignore[arg-type]
+        # >>> stage 6
+        if t.source.spelling and isinstance(bounds[2], int) and bounds[2] <= 0:
+            raise KernelTypeError(f"the step of a range is positive, not {bounds[2]}; count up, and compute the rest")
+        # <<<
         if not isinstance(bounds[2], Value) and constant_int(bounds[2], "step") == 0:
             raise KernelValueError("the step of a range cannot be 0")
         if word == "static_range":

@@ -140,7 +140,9 @@ def python(function, *args: object) -> object:
     except TinytonError:
         raise
     except Exception as error:
-        raise KernelValueError(f"{type(error).__name__}: {error}") from None
+        kind = KernelTypeError if isinstance(error, (TypeError, AttributeError, KeyError)) else KernelValueError
+        what = f"there is no key {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+        raise kind(what) from None
 
 
 def binary(t: Tracer, node: ast.AST, kind: ast.operator, x: object, y: object) -> object:

@@ -29,6 +29,7 @@ from .statements import assign_to
 from .tracer import BUILTINS, SPELLED, Frame, Tracer, visits
 
 MOST = 1000  # rounds of a loop over ct.static_iter
+STATIC = ("static_eval", "static_iter", "static_assert")  # whose arguments Python computes
 ORDER = {ast.Lt: ast.Lt, ast.LtE: ast.Lt, ast.Gt: ast.Gt, ast.GtE: ast.Gt}
 
 
@@ -89,7 +90,7 @@ def call(t: Tracer, node: ast.Call) -> object:
     if function is tuple and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
         return comprehension(t, node.args[0])
     value: Callable[[ast.expr], object] = t.visit
-    if isinstance(function, LanguageFunction) and function.__name__ in ("static_eval", "static_iter", "static_assert"):
+    if isinstance(function, LanguageFunction) and function.__name__ in STATIC:
         value = partial(static, t)
     args = list(starred(t, node.args, value))
     kwargs: dict[str, object] = {}
@@ -131,7 +132,9 @@ def meaning(t: Tracer, key: object) -> Callable | None:
 def invoke(t: Tracer, node: ast.Call, function: Any, args: list, kwargs: dict[str, object]) -> object:
     label, rule = ast.unparse(node.func), meaning(t, function)
     if isinstance(function, DType):
-        return apply(t, node, ".", meaning(t, DType), [function, *args], kwargs)
+        return apply(t, node, label, partial(meaning(t, DType), dtype=function), args, kwargs)
+    if isinstance(function, LanguageFunction) and function.__name__ in STATIC:
+        return apply(t, node, f"ct.{function.__name__}", function.entry.rule, args, kwargs)
     if rule and len(args) == 1 and (found := operator_of(t, function.__name__, args[0])) is not NotImplemented:
         return found
     if rule and (function is print or run_time(*args, *kwargs.values())):
@@ -141,7 +144,7 @@ def invoke(t: Tracer, node: ast.Call, function: Any, args: list, kwargs: dict[st
     if isinstance(function, type):
         if is_dataclass(function):
             return construct(t, function, tuple(args), kwargs)
-        if issubclass(function, (tuple, Enum)) and function is not tuple:
+        if issubclass(function, (tuple, Enum, partial)) and function is not tuple:
             return python(lambda: function(*args, **kwargs))
     own = getattr(function, "__module__", None) or ""
     if own.split(".")[0] != __name__.split(".")[0] or isinstance(function, Closure):
@@ -200,6 +203,8 @@ def bin_op(t: Tracer, node: ast.BinOp) -> object:
 @visits(ast.UnaryOp, table=SPELLED)
 def unary(t: Tracer, node: ast.UnaryOp) -> object:
     x = t.visit(node.operand)
+    if isinstance(node.op, ast.Invert) and isinstance(x, bool):
+        raise KernelTypeError("~ of a bool of Python's is an int; write not x, or ct.bitwise_not(x)")
     word = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert", ast.Not: "not"}[type(node.op)]
     found = operator_of(t, word, x)
     return expressions.negated(t, node, x) if found is NotImplemented else found
@@ -222,7 +227,9 @@ def compare(t: Tracer, node: ast.Compare) -> object:
         if kind in (ast.In, ast.NotIn) and isinstance(y, tuple):
             found = reduce(either, (two(t, ast.Eq(), x, v) for v in y), False)
             return found if kind is ast.In else opposite(found)
-        same = type(x) is type(y) and is_record(x) or isinstance(x, tuple) and isinstance(y, tuple)
+        same = isinstance(x, tuple) and isinstance(y, tuple)
+        if type(x) is type(y) and is_record(x):
+            same = kind in (ast.Eq, ast.NotEq) or type(x).__dataclass_params__.order
         if same and kind in (ast.Eq, ast.NotEq, *ORDER):
             left, right = (list(v) if isinstance(v, tuple) else list(vars(v).values()) for v in (x, y))
             if kind in (ast.Eq, ast.NotEq):
@@ -352,9 +359,9 @@ def static(t: Tracer, node: ast.expr) -> object:
         try:
             hidden = {name: swapped(x, Value, Opaque) for name, x in names.items()}
             found = eval(compile(ast.Expression(node), "<kernel>", "eval"), hidden)  # noqa: S307  (the user's own text)
-        except TinytonError:
-            raise
         except Exception as error:
+            if isinstance(error, TinytonError) and type(error) is not TinytonError:
+                raise
             raise StaticEvalError(f"{type(error).__name__}: {error}") from None
     return swapped(tuple(found) if isinstance(found, list) else found, Opaque, lambda x: x.value)
 
@@ -372,8 +379,9 @@ def iterated(over: Any) -> tuple:
     """The elements of what a kernel goes through when it is compiled."""
     try:
         found = tuple(islice(iter(over), MOST + 1))
-    except TypeError as error:
-        raise KernelTypeError(f"static_iter goes through a sequence: {error}", argument="iterable") from None
+    except TypeError:
+        what = f"static_iter goes through a sequence, not {describe(over)}"
+        raise KernelTypeError(what, argument="iterable") from None
     if len(found) > MOST:
         raise StaticEvalError(
             f"static_iter goes through at most {MOST} elements, which would each be code", argument="iterable"

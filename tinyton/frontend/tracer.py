@@ -74,6 +74,7 @@ class Missing:
     """A name that some path leaves without a (single) value; using it is the error ``message``."""
 
     message: str
+    kind: type[TinytonError] = KernelSyntaxError
 
 
 @dataclass(eq=False)
@@ -206,7 +207,7 @@ class Tracer:
         if frame and name in frame.env:
             value = frame.env[name]
             if isinstance(value, Missing):
-                raise KernelSyntaxError(value.message)
+                raise value.kind(value.message)
             return value
         if not frame and name in self.scope:
             return plain(self.scope[name], name)
@@ -240,11 +241,15 @@ class Tracer:
             self.builder.ops = outer
 
 
+def is_array(value: object) -> bool:
+    return any(hasattr(value, word) for word in ("__dlpack__", "__cuda_array_interface__"))
+
+
 def plain(value: object, name: str) -> object:
     """A compile-time object as kernels see it: NumPy scalars are Python numbers; arrays are refused."""
     if isinstance(value, np.generic):
         return value.item()
-    if any(hasattr(value, word) for word in ("__dlpack__", "__cuda_array_interface__")):
+    if is_array(value):
         raise KernelTypeError(f"{name} is an array outside the kernel; pass it as an argument")
     return value
 

@@ -75,7 +75,7 @@ def length(b: Builder, x: Any) -> int:
 
 
 @meaning(DType)
-def typed(b: Builder, dtype: DType, x: Any = 0) -> Value:
+def typed(b: Builder, x: Any = 0, *, dtype: DType) -> Value:
     """``ct.int16(x)``: a number or a tile of that type; integers wrap around, floats are rounded."""
     if not isinstance(x, (bool, int, float)):
         return cast_value(b, number(b, x), dtype)

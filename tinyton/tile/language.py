@@ -16,6 +16,10 @@ FUNCTIONS: dict[str, Entry] = {}
 NAMES: dict[str, Any] = {}  # everything that the module has
 MEANINGS: dict[Any, str] = {ast.MatMult: "matmul", ast.Pow: "pow"}
 WORDING = (
+    (r"write a loop over tt\.static_range", "write tuple(f(x) for x in ct.static_iter(xs))"),
+    (r"tt\.static_range", "ct.static_iter"),
+    (r"of tt, and those under @tt\.jit", "of ct, and functions of the program"),
+    (r"the function must be one under @tt\.jit, or of tt", "a function is needed"),
     (r"@tt\.jit", "@ct.kernel"),
     (r"tt\.constexpr", "ct.Constant"),
     (r"\btt\.", "ct."),
