@@ -89,16 +89,17 @@ def _read(kind: Kind, name: str) -> Read | None:
     if cls is type(None):  # known when the kernel is compiled, and not passed
         return Read()
     if cls is DeviceArray:
-        address, key, steps = f"{name}.address", (f"{name}.dtype",), ""
+        address, key = f"{name}.address", (f"{name}.dtype",)
     elif module == "torch" and hasattr(cls, "data_ptr"):
-        address, key, steps = f"{name}.data_ptr()", (f"{name}.dtype", f"{name}.is_cuda"), f"{name}.stride()"
+        address, key = f"{name}.data_ptr()", (f"{name}.dtype", f"{name}.is_cuda")
     elif module == "pycuda" and hasattr(cls, "gpudata"):
-        per = f"(s // {name}.dtype.itemsize for s in {name}.strides)"
-        address, key, steps = f"int({name}.gpudata)", (f"{name}.dtype",), per
+        address, key = f"int({name}.gpudata)", (f"{name}.dtype",)
     else:
         return None
     # >>> stage 6
     if kind.ones is not None:
+        ways = {"torch": f"{name}.stride()", "pycuda": f"(s // {name}.dtype.itemsize for s in {name}.strides)"}
+        steps = ways.get(module, "")
         shape, strides = ([f"_tt_{name}_{word}{d}" for d in range(len(kind.ones))] for word in ("shape", "stride"))
         before = f"{_tuple(shape)} = {name}.shape"
         if steps:
