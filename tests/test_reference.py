@@ -6,6 +6,7 @@ import inspect
 import re
 import runpy
 from collections import Counter
+from types import FunctionType
 
 import pytest
 
@@ -20,10 +21,14 @@ def named(module):
     """The public names of a spelling: functions of the language, of the host, and classes."""
     names = module.__all__ if module is ct else [n for n in dir(module) if not n.startswith("_")]
     found = {name: getattr(module, name) for name in names}
-    return {n: x for n, x in found.items() if callable(x) and not isinstance(x, tt.DType)}
+    kinds = (type, FunctionType, tt.language.LanguageFunction)
+    return {n: x for n, x in found.items() if isinstance(x, kinds) and x is not tt.ir.Value}  # which a tile is
 
 
 DOCUMENTED = {f"{short}.{n}": x for short, module in (("tt", tt), ("ct", ct)) for n, x in named(module).items()}
+DOCUMENTED |= {f"ct.Array.{name}": rule for name, rule in ct.Array.METHODS.items()}
+HELPERS = {n: x for n, x in vars(ct.testing).items() if isinstance(x, FunctionType) and ">>>" in (x.__doc__ or "")}
+DOCUMENTED |= {f"ct.testing.{name}": x for name, x in HELPERS.items()}
 EXAMPLES = {name: inspect.getdoc(x) for name, x in DOCUMENTED.items() if ">>>" in (inspect.getdoc(x) or "")}
 EXAMPLES |= {"tt": tt.__doc__, "ct": ct.__doc__}
 
@@ -53,6 +58,9 @@ def test_every_name_is_on_one_page():
     assert sorted(set(DOCUMENTED) - set(listed)) == [] and sorted(set(listed) - set(DOCUMENTED)) == []
     words = (ROOT / "book/reference/language.md").read_text(encoding="utf-8")
     assert [name for name in tt.language.DTYPES if f"`{name}`" not in words] == []
+    words += (ROOT / "book/reference/ct-kernels.md").read_text(encoding="utf-8")
+    rest = set(ct.__all__) - set(named(ct)) - set(tt.language.DTYPES) - {"testing"}
+    assert [name for name in sorted(rest) if f"`ct.{name}`" not in words] == []
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "book").rglob("*.md")), ids=lambda page: page.name)
@@ -61,7 +69,8 @@ def test_names_on_a_page_exist(page):
     code = " ".join(re.findall(r"```python\n.*?```|`[^`]+`", page.read_text(encoding="utf-8"), re.DOTALL))
     made = set(re.findall(r"^def (\w+)", page.read_text(encoding="utf-8"), re.MULTILINE))
     used = {name for name in re.findall(r"\b(tt|ct)\.(\w+)", code) if name[1] not in made}
-    assert sorted(f"{m}.{n}" for m, n in used if not hasattr({"tt": tt, "ct": ct}[m], n)) == []
+    missing = sorted(f"{m}.{n}" for m, n in used if not hasattr({"tt": tt, "ct": ct}[m], n))
+    assert [name for name in missing if name.removeprefix("ct.") not in ct.absent.ABSENT] == []
 
 
 def translations():

@@ -31,6 +31,7 @@ def signature(thing: Any) -> str:
     except ValueError:  # it has none
         return "()"
     plain = [p.replace(annotation=inspect.Parameter.empty) for p in found.parameters.values()]
+    plain = plain[2:] if plain and plain[0].name == "b" else plain  # a method of a record: the builder, the record
     shown = [p.replace(default=_Word(p.default)) if p.default is not p.empty else p for p in plain]
     return str(inspect.Signature(shown))
 
@@ -47,10 +48,18 @@ class _Word:
         return self.text
 
 
+def find(short: str, name: str) -> Any:
+    """What has this name; a method of an array in a kernel is among those of its record."""
+    owner, _, method = name.rpartition(".")
+    if owner and inspect.isclass(found := find(short, owner)):
+        return found.METHODS[method] if method in found.METHODS else getattr(found, method)
+    return getattr(import_module(f"{MODULES[short]}{'.' + owner if owner else ''}"), method)
+
+
 def entry(short: str, name: str, members: str = "") -> list[str]:
     """A name of a module as a directive of Sphinx, in MyST."""
     module = import_module(MODULES[short])
-    thing = getattr(module, name)
+    thing = find(short, name)
     kind = "function" if not inspect.isclass(thing) else "class"
     head = f"{short}.{name}{signature(thing) if kind == 'function' else ''}"
     if inspect.isclass(thing) and issubclass(thing, BaseException):
@@ -71,7 +80,7 @@ def entry(short: str, name: str, members: str = "") -> list[str]:
 
 def member(thing: type, name: str) -> str:
     """What a class offers, in a line."""
-    found = inspect.getattr_static(thing, name)
+    found = getattr(thing, "METHODS", {}).get(name) or inspect.getattr_static(thing, name)
     found = getattr(found, "__func__", found)  # of a class method
     says = (inspect.getdoc(found) or "").split("\n\n")[0]
     parameters = re.sub(r"^\((self|cls)(, )?", "(", signature(found)) if callable(found) else ""

@@ -453,7 +453,17 @@ class Slice(Struct):
 @function("Slice")
 def slice_of(b: Builder, start: Operand, length: int) -> Slice:
     """``length`` elements (a power of two) from ``start`` (an int scalar) on, as one of the indices of
-    `load_advanced_indexing`."""
+    `load_advanced_indexing`.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def k(x, out):
+    ...     rows = ct.arange(2, dtype=ct.int32, step=2)
+    ...     ct.store(out, (0, 0), ct.load_advanced_indexing(x, (rows, ct.Slice(1, 2))))
+    >>> x, out = np.arange(9).reshape(3, 3), np.zeros((2, 2), int)
+    >>> ct.launch(None, (1,), k, (x, out)); out.tolist()
+    [[1, 2], [7, 8]]
+    """
     n = shape_of((length,), "length")[0]
     return Slice(index_scalar(b, start, "a slice", "start"), n)
 

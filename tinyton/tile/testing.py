@@ -22,7 +22,8 @@ TOLERANCES = {float32: 1e-3, float16: 1e-2, bfloat16: 1e-2, float64: 1e-9}
 def default_dtype() -> DType:
     """The element type to take if none is asked for: float16.
 
-    >>> default_dtype()
+    >>> import tinyton.tile as ct
+    >>> ct.testing.default_dtype()
     float16
     """
     return float16
@@ -32,8 +33,9 @@ def tolerances(dtype: Any) -> tuple[float, float]:
     """``(atol, rtol)`` for results of this element type, which may be NumPy's, torch's, or a name: 1e-3 each for
     float32, 1e-2 for float16 and bfloat16, 1e-9 for float64; ints and bools are exact. `TileTypeError` for another.
 
-    >>> tolerances(np.float32), tolerances("bfloat16"), tolerances(np.int8)
-    ((0.001, 0.001), (0.01, 0.01), (0.0, 0.0))
+    >>> import numpy as np, tinyton.tile as ct
+    >>> [ct.testing.tolerances(dtype) for dtype in (np.float32, "bfloat16", np.int8)]
+    [(0.001, 0.001), (0.01, 0.01), (0.0, 0.0)]
     """
     much = TOLERANCES.get(from_numpy(dtype), 0.0)
     return much, much
@@ -43,7 +45,8 @@ def default_shape(ndim: int, limit: int = 1 << 20) -> tuple[int, ...]:
     """A shape to test with: ``ndim`` powers of two whose product is the greatest one up to ``limit``, as equal as they
     can be, the last ones greater. `RangeError`, a ValueError, if ``ndim`` is negative or ``limit`` below 1.
 
-    >>> default_shape(1), default_shape(2), default_shape(3, 1000)
+    >>> import tinyton.tile as ct
+    >>> ct.testing.default_shape(1), ct.testing.default_shape(2), ct.testing.default_shape(3, 1000)
     ((1048576,), (1024, 1024), (8, 8, 8))
     """
     if ndim < 0 or limit < 1:
@@ -63,7 +66,8 @@ def assert_close(
     not given are those of ``dtype``; without one, the wider of the two arrays'. Ints are compared exactly unless
     tolerances are given. NaN is close to NaN only, an infinity to itself.
 
-    >>> assert_close(np.float32([1, 2, 4]), [1, 2.5, 3])
+    >>> import numpy as np, tinyton.tile as ct
+    >>> ct.testing.assert_close(np.float32([1, 2, 4]), [1, 2.5, 3])
     Traceback (most recent call last):
       ...
     AssertionError: 2 of 3 elements are further off than 0.001 + 0.001 * abs(expected), for float32
