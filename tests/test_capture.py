@@ -4,13 +4,14 @@ import functools
 import linecache
 import re
 import textwrap
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import tinyton as alias
 import tinyton as tt
-from conftest import kernel
+from conftest import kernel, underlined
 from tinyton import constexpr as fixed
 
 SCALE = 2.0
@@ -100,10 +101,17 @@ def test_numpy_scalars_outside_are_numbers_and_arrays_are_refused(interpreter):
     text = "@tt.jit\ndef k(out):\n    tt.store(out, G + 1)"
     assert launched(kernel(text, G=np.float32(2.5)))[0] == 3.5
     assert launched(kernel(text, G=np.int64(7)))[0] == 8
-    with pytest.raises(tt.KernelTypeError, match="G is an array outside the kernel; pass it as an argument"):
-        launched(kernel(text, G=np.zeros(3)))
-    with pytest.raises(tt.KernelTypeError, match="G is a list, which cannot be part of a kernel's key; use a tuple"):
-        launched(kernel(text, G=[1, 2]))
+    for value, words in (
+        (np.zeros(3), "G is an array outside the kernel; pass it as an argument"),
+        ([1, 2], "G is a list, which cannot be part of a kernel's key; use a tuple"),
+    ):
+        with pytest.raises(tt.KernelTypeError, match=words) as caught:
+            launched(kernel(text, G=value))
+        assert underlined(caught.value) == "G" and caught.value.loc.line == 3
+    inner = kernel("@tt.jit\ndef k(v):\n    return v + len(G.sizes)", G=SimpleNamespace(sizes=[1]))
+    with pytest.raises(tt.KernelTypeError, match="G.sizes is a list") as caught:
+        launched(kernel("@tt.jit\ndef k(out):\n    tt.store(out, f(1))", f=inner))
+    assert underlined(caught.value) == "G.sizes"
 
 
 def test_a_global_that_is_gone(interpreter):

@@ -265,7 +265,7 @@ class JITFunction:
 
     def _read(self) -> tuple:
         """What is read from outside, as part of a key."""
-        return tuple((f, n, exact(self._hashable(n, v))) for f, n, v in self.outside())
+        return tuple((f, n, exact(v)) for f, n, v in self.outside())
 
     def _hashable(self, name: str, value: object) -> object:
         try:
@@ -310,8 +310,11 @@ class JITFunction:
                         break
                     value = getattr(value, word, None)
                 if root in scope:
-                    # an array that is used is refused there
-                    found.append((f, path, "array" if is_array(value) else plain(value, path)))
+                    try:  # an array that is used is refused there
+                        value = "array" if is_array(value) else self._hashable(path, plain(value, path))
+                    except KernelTypeError as error:
+                        raise KernelTypeError(error.message, f.place(path)) from None
+                    found.append((f, path, value))
         return found
 
 

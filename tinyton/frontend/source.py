@@ -49,6 +49,11 @@ class Source:
             end = _column(text, node.end_col_offset)  # type: ignore[attr-defined]
         return Loc(self.name, self.first_line + row, column, end, text)
 
+    def place(self, path: str) -> Loc | None:
+        """Where a name from outside is first read."""
+        read = (node for node in ast.walk(self.tree) if isinstance(node, ast.expr) and ast.unparse(node) == path)
+        return next(map(self.loc, read), None)
+
     @cached_property
     def watched(self) -> list[str]:
         """The names outside whose values belong to the key of a kernel: all but those of the language itself."""
