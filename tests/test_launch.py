@@ -566,6 +566,40 @@ def test_streams(compiler):
     assert (host == 4).all(), "NumPy arrays are back when the launch returns"
 
 
+class Handle:
+    """A stream as CuPy has it."""
+
+    def __init__(self, stream):
+        self.ptr = stream.handle
+
+
+def test_streams_of_other_libraries(monkeypatch):
+    """A launch comes after what is queued on the stream, and before what is queued next."""
+    if "cuda" not in EXECUTORS:
+        pytest.skip("there is no CUDA device")
+    choose("cuda", monkeypatch)
+    import pycuda.driver as cu
+
+    for kind in (lambda s: s.handle, Handle):
+        stream = cu.Stream()
+        out = tt.zeros(1 << 24, tt.float32)
+        tt.synchronize()
+        host = cu.pagelocked_empty(1 << 24, np.float32)
+        for k in range(20):
+            cu.memset_d32_async(int(out.handle), 0, out.size, stream)
+            put[tt.cdiv(out.size, 1024)](out, out.size, 1.0 + k, BLOCK=1024, stream=kind(stream))
+            cu.memcpy_dtoh_async(host, int(out.handle), stream)
+            stream.synchronize()
+            assert (host == 1 + k).all()
+    small = np.zeros(9, np.float32)
+    put[1](small, 9, 4.0, BLOCK=16, stream=stream.handle)
+    assert (small == 4).all()
+    put[1](small, 9, 5.0, BLOCK=16, stream=1)  # the default stream, as the driver calls it
+    assert (small == 5).all()
+    for wrong in ("stream", object(), True, 2.0):
+        refused(tt.LaunchError, lambda w=wrong: put[1](small, 9, 1.0, BLOCK=16, stream=w), "PyCUDA, torch or CuPy")
+
+
 def test_a_stream_of_something_else(monkeypatch):
     if "opencl" not in EXECUTORS:
         pytest.skip("there is no OpenCL")

@@ -233,29 +233,26 @@ class Executor:
 
     @contextmanager
     def _after_torch(self, stream: Any) -> Iterator[Any]:
-        """The stream to launch on. While torch works on a stream of its own, that is one of ours, between two events:
-        after what torch has queued there, and before what it queues next."""
-        torch, theirs = sys.modules.get("torch"), None
-        if not isinstance(stream, self.cu.Stream):
-            if torch is not None and torch.cuda.is_initialized():
-                theirs = torch.cuda.current_stream() if stream is None else stream
-            if stream is not None and not hasattr(theirs, "cuda_stream"):
-                raise LaunchError(f"stream is a {type(stream).__name__}; give a pycuda.driver.Stream or a torch stream")
-        if theirs is None:
+        """The stream to launch on. For a stream of another library, or its handle, and while torch works on one of its
+        own, that is one of ours, between two events: after what is queued there, and before what is queued next."""
+        torch = sys.modules.get("torch")
+        torch = torch if torch is not None and torch.cuda.is_initialized() else None
+        if isinstance(stream, self.cu.Stream):
             yield stream
             return
-        if torch.cuda.is_current_stream_capturing():
+        theirs = torch.cuda.current_stream() if torch and stream is None else stream
+        handle = _handle(theirs) if theirs is not None else 0
+        if torch and torch.cuda.is_current_stream_capturing():
             raise LaunchError(
                 "torch is capturing a CUDA graph on this stream; a kernel launch cannot become part of it"
             )
-        if not theirs.cuda_stream:
+        if handle < 2:  # the default one, by both of its names
             yield None
             return
         self._side = self._side or self.cu.Stream()
-        ours = torch.cuda.ExternalStream(self._side.handle)
-        ours.wait_stream(theirs)
+        _follow(self._side.handle, handle)
         yield self._side
-        theirs.wait_stream(ours)
+        _follow(handle, self._side.handle)
 
     def foreign(self, name: str, x: Any) -> tuple[object, bool, Any] | None:
         """Arrays of other libraries on this device: torch, CuPy, PyCUDA, anything with __cuda_array_interface__."""
@@ -267,7 +264,7 @@ class Executor:
             interface = x.__cuda_array_interface__
             address, dtype = interface["data"][0], np.dtype(interface["typestr"])
             if interface.get("stream") not in (None, 0, 1):  # work on it is queued elsewhere than on the default stream
-                ctypes.CDLL("libcuda.so.1").cuStreamSynchronize(ctypes.c_void_p(interface["stream"]))
+                _driver("cuStreamSynchronize", ctypes.c_void_p(interface["stream"]))
         else:
             return None
         return dtype, address % 16 == 0, address
@@ -306,7 +303,7 @@ class Executor:
         """Waits for the launches on a stream; copies wait for those on the default stream by themselves."""
         if stream is not None:
             with self.here():
-                stream.synchronize()
+                _driver("cuStreamSynchronize", ctypes.c_void_p(_handle(stream)))
 
     def synchronize(self) -> None:
         with self.here():
@@ -314,6 +311,33 @@ class Executor:
 
     def default_threads(self, kernel: Any) -> int:
         return choose_threads(kernel)
+
+
+def _handle(stream: Any) -> int:
+    """The driver's handle of a stream: of PyCUDA, torch, CuPy or Numba, or the handle itself."""
+    words = ("handle", "cuda_stream", "ptr")
+    found = next((getattr(stream, word) for word in words if hasattr(stream, word)), stream)
+    found = getattr(found, "value", found)  # Numba's
+    if isinstance(found, bool) or not hasattr(found, "__index__"):
+        raise LaunchError(
+            f"stream is a {type(stream).__name__}; give a stream of PyCUDA, torch or CuPy, or its handle, an int"
+        )
+    return int(found)
+
+
+def _driver(function: str, *args: Any) -> None:
+    """Calls the driver for what PyCUDA does with streams of its own only."""
+    if error := getattr(ctypes.CDLL("libcuda.so.1"), function)(*args):
+        raise LaunchError(f"the CUDA driver refused {function}: error {error}; is the stream of this device?")
+
+
+def _follow(stream: int, other: int) -> None:
+    """Lets a stream wait for what is queued on another one now; both are handles."""
+    event = ctypes.c_void_p()
+    _driver("cuEventCreate", ctypes.byref(event), 2)  # without a time
+    _driver("cuEventRecord", event, ctypes.c_void_p(other))
+    _driver("cuStreamWaitEvent", ctypes.c_void_p(stream), event, 0)
+    _driver("cuEventDestroy_v2", event)
 
 
 class Owned:
