@@ -390,3 +390,287 @@ def test_python(executor, case):
         want = [-99.0] * 16
         defined(text, ct=PYTHON)["k"](want, n, 3)
         assert launched(mine, n, 3) == want
+
+
+# -- what is refused: lines of a kernel, what the caret is under, the class, and words of the message ------------------
+
+WRONG = """
+import dataclasses
+from dataclasses import dataclass
+from typing import NamedTuple
+import math
+import numpy as np
+
+ARRAY = np.zeros(3)
+
+class Thing:
+    pass
+
+@dataclass
+class Melted:
+    a: int
+
+@dataclass(frozen=True)
+class Record:
+    a: object
+
+def runaway(x):
+    return runaway(x + 1)
+
+def depends(x):
+    return depends(x - 1) if x > 0 else 0
+
+def fixed(N: ct.Constant[int]):
+    return N
+
+def two(a, b):
+    return a
+
+@ct.function(tile=False)
+def on_the_host(x):
+    return x
+"""
+SYNTAX, TYPE, VALUE = ct.TileSyntaxError, ct.TileTypeError, ct.TileValueError
+LOAD = "t = ct.load(x, 0, 4)\n"
+REFUSED = {
+    "try": ("try:\n    pass\nfinally:\n    pass", "try:", SYNTAX, "check before the launch"),
+    "raise": ("raise ValueError", "raise ValueError", SYNTAX, "ct.static_assert"),
+    "import": ("import math", "import math", SYNTAX, "at the top of the module"),
+    "del": ("del n", "del n", SYNTAX, "just stop using the name"),
+    "assert": ("assert n", "assert n", SYNTAX, "ct.static_assert"),
+    "global": ("global ARRAY", "global ARRAY", SYNTAX, "cannot change them"),
+    "nonlocal": ("def f():\n    nonlocal n\nf()", "nonlocal n", SYNTAX, "cannot change them"),
+    "match": ("match n:\n    case 1: pass", "match n:", SYNTAX, "if / elif"),
+    "class": ("class A: pass", "class A: pass", SYNTAX, "at module level"),
+    "async": ("async def f(): pass", "async def f(): pass", SYNTAX, "at module level"),
+    "yield": ("def f():\n    yield n\nf()", "yield n", SYNTAX, "not supported"),
+    "list": ("z = [1, 2]", "[1, 2]", SYNTAX, "write a tuple"),
+    "set": ("z = {1}", "{1}", SYNTAX, "tuple of constants"),
+    "dict": ("z = {1: 2}", "{1: 2}", SYNTAX, "tuple of constants"),
+    "list comprehension": ("z = [i for i in (1, 2)]", "[i for i in (1, 2)]", SYNTAX, "ct.static_iter(xs)"),
+    "generator": ("z = max(i for i in (1, 2))", "(i for i in (1, 2))", SYNTAX, "ct.static_iter(xs)"),
+    "walrus": ("z = (y := n)", "y := n", SYNTAX, "on a line of its own"),
+    "for else": ("for i in range(3):\n    pass\nelse:\n    pass", "for i in range(3):", SYNTAX, "set a flag"),
+    "while else": ("while n:\n    break\nelse:\n    pass", "while n:", SYNTAX, "set a flag"),
+    "negative step": ("for i in range(3, 0, -2):\n    pass", "range(3, 0, -2)", TYPE, "is positive, not -2"),
+    "step of 0": ("for i in range(0, 3, 0):\n    pass", "range(0, 3, 0)", TYPE, "is positive, not 0"),
+    "range of a tile": (LOAD + "for i in range(t):\n    pass", "range(t)", TYPE, "integer scalars, not f32[4]"),
+    "range of a float": ("for i in range(1.5):\n    pass", "range(1.5)", TYPE, "integer scalars, not f32"),
+    "loop over a number": ("for i in n:\n    pass", "n", SYNTAX, "ct.static_iter"),
+    "static_iter of an int": ("for i in ct.static_iter(3):\n    pass", "3", TYPE, "a sequence, not int 3"),
+    "static_iter of a value": ("for i in ct.static_iter(n):\n    pass", "n", TYPE, "a sequence, not i32"),
+    "static_iter too long": ("z = ct.static_iter(range(1001))", "range(1001)", ct.TileStaticEvalError, "at most 1000"),
+    "undefined": ("z = unknown", "unknown", SYNTAX, "unknown is not defined"),
+    "assigned later": ("z = later\nlater = 1", "later", SYNTAX, "later is not defined"),
+    "global assigned later": ("z = ARRAY\nARRAY = 1", "ARRAY", SYNTAX, "ARRAY is not defined"),
+    "undefined in a lambda": ("f = lambda: unknown\nf()", "unknown", SYNTAX, "unknown is not defined"),
+    "local of another function": ("def f():\n    y = 1\nf()\nz = y", "y", SYNTAX, "y is not defined"),
+    "variable of a comprehension": ("z = tuple(i for i in (1,))\nz = i", "i", SYNTAX, "i is not defined"),
+    "item of an array": ("x[0] = 1", "x[0]", TYPE, "ct.store(array, index, tile)"),
+    "item of an array, added to": ("x[0] += 1", "x[0]", TYPE, "ct.store(array, index, tile)"),
+    "item of a tile": (LOAD + "t[0] = 1", "t[0]", TYPE, "a tile cannot be changed"),
+    "item of a tuple": ("t = (1, 2)\nt[0] = 1", "t[0]", TYPE, "a tuple cannot be changed"),
+    "field of a record": ("r = Record(n)\nr.a = 3", "r.a", TYPE, "a Record of i32 cannot be changed"),
+    "math of a value": ("z = math.ceil(n)", "math.ceil(n)", TYPE, "there is ct.ceil"),
+    "function of NumPy": ("z = np.sum(n)", "np.sum(n)", TYPE, "a kernel calls the functions of ct"),
+    "Python's own": ("z = sorted((n, 1))", "sorted((n, 1))", SYNTAX, "Python's own"),
+    "attribute of an array": ("z = x.nothing", "x.nothing", TYPE, "x has no nothing"),
+    "attribute of a tile": (LOAD + "z = t.nothing", "t.nothing", TYPE, "functions of ct as methods, no .nothing"),
+    "attribute of a record": ("r = Record(n)\nz = r.b", "r.b", TYPE, "r has no b"),
+    "attribute of a module": ("z = math.nothing", "math.nothing", SYNTAX, "math has no nothing"),
+    "too many fields": ("z = Record(1, 2)", "Record(1, 2)", TYPE, "it takes (a)"),
+    "not frozen": ("z = Melted(1)", "Melted(1)", TYPE, "write @dataclass(frozen=True)"),
+    "some class": ("z = Thing()", "Thing()", TYPE, "functions of the program"),
+    "an array outside": ("z = ARRAY + 1", "ARRAY", TYPE, "pass it as an argument"),
+    "is": ("z = n is n", "n is n", SYNTAX, "Is on a run-time value"),
+    "kernel returns": ("return n", "return n", SYNTAX, "return of a value"),
+    "too many to unpack": ("a, b = (1, 2, 3)", "a, b", VALUE, "a tuple of 3 cannot be unpacked into 2 names"),
+    "too few to unpack": ("a, *b, c = (1,)", "a, *b, c", VALUE, "a tuple of 1 cannot be unpacked into 3 names"),
+    "a tile unpacked": (LOAD + "a, b = t", "a, b", TYPE, "f32[4] is not a tuple"),
+    "value as index": ("z = (1, 2)[n]", "(1, 2)[n]", TYPE, "compile-time index"),
+    "float as index": ("z = (1, 2)[1.0]", "(1, 2)[1.0]", TYPE, "must be integers"),
+    "missing key": ("def g(**k):\n    return k['q']\ng(a=1)", "k['q']", TYPE, "there is no key 'q'"),
+    "missing argument": ("z = two(1)", "two(1)", TYPE, "it takes (a, b)"),
+    "unknown argument": ("z = two(1, c=2, b=3)", "two(1, c=2, b=3)", TYPE, "'c'; it takes (a, b)"),
+    "star of a value": ("z = two(*n)", "*n", TYPE, "* is of a tuple, not i32"),
+    "stars of a tuple": ("z = two(1, **(1, 2))", "(1, 2)", TYPE, "** is of **kwargs"),
+    "given twice": ("def g(**k):\n    two(1, b=2, **k)\ng(b=1)", "k", TYPE, "given twice"),
+    "constant parameter": ("z = fixed(n)", "fixed(n)", TYPE, "the parameter N of fixed is a ct.Constant"),
+    "constant in a def": ("def f(a: ct.Constant):\n    return a\nf(n)", "f(n)", TYPE, "a of f is a ct.Constant"),
+    "runaway": ("z = runaway(0)", "runaway(x + 1)", ct.TileRecursionError, "runaway is called without end"),
+    "recursion at run time": ("z = depends(n)", "depends(x - 1)", ct.TileRecursionError, "known when the kernel"),
+    "decorator": ("@ct.function\ndef f(a):\n    return a", "ct.function", SYNTAX, "takes no decorator"),
+    "function of the host": ("z = on_the_host(n)", "on_the_host(n)", TYPE, "functions of the program"),
+    "conversion": ("z = f'{n!r}'", None, SYNTAX, "!r, !s and !a"),
+    "condition in a comprehension": (
+        "z = tuple(i for i in (1, 2) if n)",
+        "n",
+        TYPE,
+        "known when the kernel is compiled",
+    ),
+    "length of a number": ("z = len(n)", "len(n)", TYPE, "i32 has no len()"),
+    "length of a constant": ("z = len(3)", "len(3)", TYPE, "has no len()"),
+    "max of one": ("z = max(n)", "max(n)", TYPE, "two or more"),
+    "divmod of floats": (LOAD + "z = divmod(t, 2)", "divmod(t, 2)", TYPE, "integers, not float32"),
+    "static_eval of a value": (
+        "z = ct.static_eval(n + 1)",
+        "n + 1",
+        ct.TileStaticEvalError,
+        "only when the kernel runs",
+    ),
+    "static_eval fails": ("z = ct.static_eval(1 / 0)", "1 / 0", ct.TileStaticEvalError, "ZeroDivisionError"),
+    "static_eval of a load": (
+        "ct.static_eval(ct.load(x, 0, 4))",
+        "ct.load(x, 0, 4)",
+        ct.TileStaticEvalError,
+        "kernels",
+    ),
+    "static_assert": ("ct.static_assert(C == 1, f'{C} it is')", "C == 1", ct.TileStaticAssertionError, ": 3 it is"),
+    "static_assert of a value": (
+        "ct.static_assert(n > 0)",
+        "n > 0",
+        ct.TileStaticEvalError,
+        "only when the kernel runs",
+    ),
+    "ensure_constant": ("z = ct.ensure_constant(n)", "n", TYPE, "not i32"),
+    "tuple and number": ("z = (1, 2) + n", "(1, 2) + n", TYPE, "a tile or a number, not tuple (1, 2)"),
+    "constants that do not add": ("z = 'a' + 1", "'a' + 1", TYPE, "TypeError"),
+    "order of records": ("z = Record(n) < Record(1)", "Record(n) < Record(1)", TYPE, "not a Record of i32"),
+    "~ of a bool": ("z = ~True", "~True", TYPE, "ct.bitwise_not"),
+    "no integer": ("z = ct.int16(math.nan)", "ct.int16(math.nan)", VALUE, "nan is no integer"),
+    "condition of a tile": (LOAD + "z = 1 if t > 1 else 2", "t > 1", TYPE, "ct.where"),
+    "bound on one path": ("if n > 1:\n    q = 1\nct.store(x, 0, q)", "q", SYNTAX, "one path only"),
+    "of two types": (
+        "if n > 1:\n    q = t = (1,)\nelse:\n    q = n\nct.store(x, 0, q)",
+        "q",
+        TYPE,
+        "depends on the path",
+    ),
+    "no effect": ("n + 1", "n + 1", SYNTAX, "no effect"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(interpreter, case):
+    lines, under, kind, words = REFUSED[case]
+    scope = defined(module(WRONG, lines, "x, n, C: ct.Constant[int]"))
+    with pytest.raises(kind) as caught:
+        ct.launch(None, (1,), scope["k"], (np.zeros(8, np.float32), 3, 3))
+    assert words in caught.value.message
+    assert "tt." not in str(caught.value)
+    if under:
+        assert underlined(caught.value) == under
+
+
+@pytest.mark.parametrize("star", ["*xs", "**xs"])
+def test_a_kernel_names_its_parameters(star):
+    with pytest.raises(ct.TileSyntaxError, match="names all its parameters"):
+        defined(f"@ct.kernel\ndef k(out, {star}):\n    pass")
+
+
+def test_a_long_chain_of_calls_is_cut(interpreter):
+    scope = defined(module(WRONG, "runaway(n)", "x, n"))
+    with pytest.raises(ct.TileRecursionError) as caught:
+        ct.launch(None, (1,), scope["k"], (np.zeros(8), 3))
+    assert str(caught.value).count("called from") == 8 and "193 more calls" in str(caught.value)
+
+
+# -- what a kernel reads -----------------------------------------------------------------------------------------------
+
+
+def test_what_functions_read_is_read_at_each_launch(executor):
+    """Through functions in functions, tuples of them, lambdas, records and their classes: all is as it is now."""
+    head = """
+from dataclasses import dataclass
+K, L, M = 1, 10, 100
+
+def inner(x):
+    return x + K
+
+def helper(x):
+    return inner(x) + L
+
+@dataclass(frozen=True)
+class Record:
+    a: int
+
+    def method(self, x):
+        return x + self.a * M
+
+RECORD = Record(1)
+ALL = (helper, lambda x: x + K * 1000)
+"""
+    body = "ct.store(out, 0, ALL[0](n) + ALL[1](0) + RECORD.method(0))"
+    scope = defined(module(head, body, "out, n"))
+
+    def value():
+        return launched(scope, 0)[0]
+
+    assert value() == 1 + 10 + 1000 + 100
+    assert value() == 1111 and len(scope["k"]._cache) == 1
+    for change, want in [
+        ({"K": 2}, 2 + 10 + 2000 + 100),
+        ({"L": 20}, 2 + 20 + 2000 + 100),
+        ({"M": 5}, 2 + 20 + 2000 + 5),
+        ({"inner": lambda x: x}, 0 + 20 + 2000 + 5),
+        ({"RECORD": scope["Record"](3)}, 0 + 20 + 2000 + 15),
+        ({"ALL": (lambda x: x, lambda x: 7)}, 7 + 15),
+        ({"M": 100}, 7 + 300),
+    ]:
+        scope.update(change)
+        assert value() == want, change
+
+
+def test_a_function_that_is_passed(executor):
+    """As a constant: another function is another kernel, and what it reads is read at each launch."""
+    scope = defined(
+        "F = 3\n@ct.kernel\ndef k(out, f: ct.Constant):\n    ct.store(out, 0, f(2))\ndef f(x):\n    return x * F"
+    )
+    assert launched(scope, scope["f"])[0] == 6
+    assert launched(scope, lambda x: x - 1)[0] == 1
+    scope["F"] = 5
+    assert launched(scope, scope["f"])[0] == 10
+
+
+def test_marked_functions_on_the_host():
+    @ct.function
+    def both(x):
+        """Of any x."""
+        return x + 1
+
+    @ct.function(host=False)
+    def tile(x):
+        return x
+
+    assert both(2) == 3 and both.__doc__ == "Of any x."
+    with pytest.raises(ct.TileError, match=r"tile is for kernels"):
+        tile(1)
+
+
+def test_functions_under_tt_jit_are_called(executor):
+    head = "@tt.jit\ndef f(x, y):\n    return tt.maximum(x, y) + 1\n"
+    assert launched(defined(module(head, "ct.store(out, 0, f(n, 9))", "out, n")), 3)[0] == 10
+
+
+def test_strict_constants(executor):
+    body = """
+a, b = ct.int16(5), ct.int8(300)
+ct.static_assert(a.dtype == ct.int16 and (a + 2).dtype == ct.int16 and (a + ct.int32(7)).dtype == ct.int32)
+ct.static_assert(ct.float32(n).dtype == ct.float32 and ct.bool_(2).dtype == ct.bool_)
+ct.store(out, 0, a + 2)
+ct.store(out, 1, b)
+ct.store(out, 2, ct.float16(2049))
+ct.store(out, 3, ct.int32(-2.7))
+ct.store(out, 4, ct.uint8(-1))
+ct.store(out, 5, ct.int32(ct.float32(n) * 1.5))
+"""
+    assert launched(defined(module("", body, "out, n")), 3, size=6) == [7, 44, 2048, -2, 255, 4]
+
+
+def test_texts(interpreter, capsys):
+    body = """
+r = (1, n)
+ct.print(f"{n} {C:04d}|{r[1]}", f"{'a':>3}", C)
+"""
+    launched(defined(module("", body)), 5, 3)
+    assert capsys.readouterr().out == "5 0003|5   a 3\n"

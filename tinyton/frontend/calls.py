@@ -109,8 +109,8 @@ def inline(t: Tracer, function: Any, *args: object, **kwargs: object) -> object:
         )
     if len(t.calls) >= DEPTH:
         raise RecursiveCallError(
-            f"{source.name} is called without end ({DEPTH} calls in each other): a call is taken in where it stands, so "
-            f"recursion ends by what is known when the kernel is compiled"
+            f"{source.name} is called without end, in {DEPTH} calls: a call is taken in where it stands, so recursion "
+            f"ends by what is known when the kernel is compiled"
         )
     call = bound(source.name, source.params, args, kwargs)
     call.apply_defaults()

@@ -266,9 +266,8 @@ def invoke(t: Tracer, node: ast.Call, function: Any, args: list, kwargs: dict[st
         return python(lambda: function(*args, **kwargs))
     if inspect.isfunction(function):
         raise KernelTypeError(f"{label} is a plain Python function; put @tt.jit on it, so that a kernel can call it")
-    raise KernelTypeError(
-        f"{label} is {describe(function)}; a kernel calls the functions of tt, and those under @tt.jit{known(t, function)}"
-    )
+    what = f"{label} is {describe(function)}; a kernel calls the functions of tt, and those under @tt.jit"
+    raise KernelTypeError(what + known(t, function))
 
 
 def known(t: Tracer, function: object) -> str:

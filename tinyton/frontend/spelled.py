@@ -7,6 +7,7 @@ import ast
 import builtins
 import inspect
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, is_dataclass, replace
 from enum import Enum
 from functools import cached_property, partial, reduce
@@ -18,7 +19,7 @@ from ..dtypes import DType
 from ..errors import KernelSyntaxError, KernelTypeError, StaticEvalError, TinytonError
 from ..ir import Value
 from ..language import LanguageFunction
-from ..ops.typing import FString, Struct, describe, flatten, is_record
+from ..ops.typing import FString, Struct, describe, flatten, is_record, taken_apart
 from ..spelling import ConstantAnnotation
 from . import expressions
 from .calls import MADE, Closure, construct, operator_of
@@ -91,7 +92,7 @@ def call(t: Tracer, node: ast.Call) -> object:
         return comprehension(t, node.args[0])
     value: Callable[[ast.expr], object] = t.visit
     if isinstance(function, LanguageFunction) and function.__name__ in STATIC:
-        value = partial(static, t)
+        value = partial(static, t, traced=function.__name__ == "static_assert")
     args = list(starred(t, node.args, value))
     kwargs: dict[str, object] = {}
     for k in node.keywords:
@@ -101,7 +102,7 @@ def call(t: Tracer, node: ast.Call) -> object:
                 raise KernelTypeError(
                     "an argument is given twice"
                     if isinstance(given, dict)
-                    else f"** is of a **kwargs, not {describe(given)}"
+                    else f"** is of **kwargs, not {describe(given)}"
                 )
         kwargs |= given  # type: ignore[operator]
     return invoke(t, node, function, args, kwargs)
@@ -231,7 +232,7 @@ def compare(t: Tracer, node: ast.Compare) -> object:
         if type(x) is type(y) and is_record(x):
             same = kind in (ast.Eq, ast.NotEq) or type(x).__dataclass_params__.order
         if same and kind in (ast.Eq, ast.NotEq, *ORDER):
-            left, right = (list(v) if isinstance(v, tuple) else list(vars(v).values()) for v in (x, y))
+            left, right = (list(taken_apart(v)[1]) for v in (x, y))  # type: ignore[index]
             if kind in (ast.Eq, ast.NotEq):
                 if len(left) != len(right):
                     return kind is ast.NotEq
@@ -347,8 +348,9 @@ for _word in "lt le gt ge eq ne".split():
     setattr(Opaque, f"__{_word}__", _refused)
 
 
-def static(t: Tracer, node: ast.expr) -> object:
-    """The value that Python itself gives an expression, with the names of the kernel."""
+def static(t: Tracer, node: ast.expr, traced: bool = False) -> object:
+    """The value that Python itself gives an expression, with the names of the kernel; ``traced``: or else the kernel,
+    if it is known then."""
     node, names = (node.value if isinstance(node, ast.Starred) else node), {}
     for name in sorted({n.id for n in ast.walk(node) if isinstance(n, ast.Name)}):
         try:
@@ -360,6 +362,10 @@ def static(t: Tracer, node: ast.expr) -> object:
             hidden = {name: swapped(x, Value, Opaque) for name, x in names.items()}
             found = eval(compile(ast.Expression(node), "<kernel>", "eval"), hidden)  # noqa: S307  (the user's own text)
         except Exception as error:
+            if traced:
+                with suppress(TinytonError):
+                    if not run_time(found := t.visit(node)):
+                        return found
             if isinstance(error, TinytonError) and type(error) is not TinytonError:
                 raise
             raise StaticEvalError(f"{type(error).__name__}: {error}") from None

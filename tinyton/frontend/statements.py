@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from ..errors import KernelSyntaxError, KernelTypeError
-
 # >>> stage 6
-from ..errors import KernelValueError
+from ..errors import KernelSyntaxError, KernelTypeError, KernelValueError
 
 # <<<
 from ..ir import Value
 from ..ops.typing import describe, flatten
 from .tracer import Tracer, visits
-
 
 # >>> stage 6
 IMMUTABLE = {
