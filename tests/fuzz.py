@@ -193,7 +193,7 @@ class Name:
 class Maker:
     """Writes a kernel, statement by statement; every expression has the type and the shape that was asked for."""
 
-    EXTENTS = 4, 1, 2, 3, 8, 16, 27, 5, 32, 64
+    EXTENTS, WIDTHS = (4, 1, 2, 3, 8, 16, 27, 5, 32, 64), (8, 1, 2, 4, 16, 7, 13, 32, 64)
     FUNCTIONS = tuple(SMOOTH)
 
     draw: object
@@ -227,7 +227,7 @@ class Maker:
 
     def program(self):
         self.m = self.pick(self.EXTENTS)
-        self.n = self.pick([n for n in (8, 1, 2, 4, 16, 7, 13, 32, 64) if n * self.m <= 1024])
+        self.n = self.pick([n for n in self.WIDTHS if n * self.m <= 1024])
         self.scalars = {"n": self.pick([3, 0, 1, 2, 5]), "big": self.pick([2**31 - 1, -(2**31), 2**40, -3])}
         self.scalars |= {"f": self.pick(TAME), "on": self.draw(st.booleans())}
         self.grid = self.pick([(1, 1), (2, 1), (1, 2), (3, 2)])
@@ -513,7 +513,7 @@ class Maker:
             ways.append(f"tt.reshape(tt.trans({{x}}), {shape})")
         elif shape[0] > 1:
             ways.append(f"tt.reshape(tt.trans(tt.reshape({{x}}, (2, {shape[0] // 2}))), ({shape[0]},))")
-        return self.pick(ways).format(x=x)
+        return self.pick(ways or ["{x}"]).format(x=x)
 
     def ways(self, d, shape, axis, exact):
         """Moves that this spelling alone has."""
@@ -726,12 +726,12 @@ def broadcasts(shape, to):
 
 
 @st.composite
-def programs(draw):
+def programs(draw, maker):
     """Whole programs: a kernel, its arrays, its launch."""
-    return Maker(draw).program()
+    return maker(draw).program()
 
 
-def explore(executor, examples, number=None, record=None):
+def explore(executor, examples, number=None, record=None, maker=Maker):
     """Checks random programs on an executor. Without a seed, always the same ones. ``record`` is a file that holds the
     program at hand, for the case that it ends the process."""
     failures = []
@@ -746,7 +746,7 @@ def explore(executor, examples, number=None, record=None):
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate, Phase.shrink],
     )
-    @given(programs())
+    @given(programs(maker))
     def check(program):
         if record:
             Path(record).write_text(program.script())
@@ -767,17 +767,20 @@ def main():
     parser.add_argument("--examples", type=int, default=5000)
     parser.add_argument("--backend", choices=EXECUTORS, default="interpreter")
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--tile", action="store_true", help="in the spelling of tinyton.tile")
     parser.add_argument("--record", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.record:
         os.environ["TINYTON_BACKEND"] = args.backend
+        from fuzz_tile import TileMaker
+
         try:
-            explore(args.backend, args.examples, args.seed, args.record)
+            explore(args.backend, args.examples, args.seed, args.record, TileMaker if args.tile else Maker)
         except AssertionError as e:
             sys.exit(str(e))
         return print("no difference found")
     number = int.from_bytes(os.urandom(4)) if args.seed is None else args.seed
-    print(f"{args.examples} kernels on {args.backend}, --seed {number}", flush=True)
+    print(f"{args.examples} kernels on {args.backend}, --seed {number}{' --tile' * args.tile}", flush=True)
     with tempfile.NamedTemporaryFile("r") as last:
         command = [sys.executable, __file__, *sys.argv[1:], "--seed", str(number), "--record", last.name]
         code = subprocess.run(command).returncode

@@ -63,6 +63,8 @@ class Tile:
     def to(self, d):
         return cast(self, d)
 
+    astype = to
+
     def __neg__(self):
         return made(np.negative(self.v), self.d, self.err, None if self.wide is None else -self.wide)
 
@@ -466,4 +468,75 @@ MODEL = SimpleNamespace(
     atomic_xor=atomic(np.bitwise_xor),
     **SMOOTH,
     **ROUNDED,
+)
+
+
+# -- what tinyton.tile has beside that ---------------------------------------------------------------------------------
+
+
+def within(array, place, mask=None):
+    """An element's place, and where it is inside of the array and ``mask`` is on."""
+    wide = place.wide if isinstance(place, Tile) else np.int64(place)
+    on = (wide >= 0) & (wide < array.data.size)
+    return Pointer(array, np.where(on, wide, 0)), Tile(on if mask is None else on & mask.v, "bool")
+
+
+def gather(array, place, mask=None, padding_value=None):
+    return load(*within(array, place, mask), padding_value)
+
+
+def scatter(array, place, value, mask=None):
+    pointer, on = within(array, place, mask)
+    shape = np.broadcast_shapes(pointer.offsets.shape, on.shape)
+    pointer.offsets = np.broadcast_to(pointer.offsets, shape)
+    store(pointer, value, on)
+
+
+def tile(array, index, n, padding_mode=0.0):
+    start = (index.wide if isinstance(index, Tile) else np.int64(index)) * n
+    return gather(array, Tile(start + np.arange(n), "int64"), None, padding_mode if array.d in FLOATS else None)
+
+
+def extract(x, index, shape):
+    return x[tuple(slice(k * n, k * n + n) for k, n in zip(index, shape, strict=True))]
+
+
+def cat(parts, axis):
+    x, y = parts
+    pairs = (None if a is None else (np.broadcast_to(a, x.shape), b) for a, b in ((x.err, y.err), (x.wide, y.wide)))
+    err, wide = (None if p is None else np.concatenate([p[0], np.broadcast_to(p[1], y.shape)], axis) for p in pairs)
+    return Tile(np.concatenate([x.v, y.v], axis), x.d, err, wide)
+
+
+def changed(name):
+    return lambda array, place, value: getattr(MODEL, name)(Pointer(array) + place, value)
+
+
+def kept(function):
+    return lambda x, axis=None, keepdims=False, **more: function(x, axis, keepdims, **more)
+
+
+class Padding:
+    ZERO, NEG_ZERO, NAN, POS_INF, NEG_INF = 0.0, -0.0, float("nan"), float("inf"), float("-inf")
+
+
+TILE = SimpleNamespace(**vars(MODEL))
+vars(TILE).update(
+    kernel=lambda f: f,
+    Constant={int: None},
+    PaddingMode=Padding,
+    bid=MODEL.program_id,
+    num_blocks=MODEL.num_programs,
+    static_iter=lambda items: items,
+    arange=lambda n, start, dtype: Tile(np.arange(start, start + n, dtype=dtype), dtype),
+    load=tile,
+    gather=gather,
+    scatter=scatter,
+    transpose=MODEL.trans,
+    extract=extract,
+    cat=cat,
+    **{f"atomic_{how}": changed(f"atomic_{how}") for how in ("add", "max", "min", "xor")},
+    sum=kept(total),
+    max=kept(MODEL.max),
+    min=kept(MODEL.min),
 )

@@ -12,9 +12,12 @@ from ..ops import OPS
 from .axisinfo import Info, holds
 
 
+NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "addptr": 0}  # the second operand that changes nothing
+
+
 def fold(kernel: Kernel) -> Kernel:
     """Before: ``t1 = const 2; t2 = cast t1 -> f32; t3 = mul x t2; t4 = mul x t2``. After: ``t2 = const 2.0; t3 = mul
-    x t2``."""
+    x t2``. Of integers and pointers, ``x + 0`` and ``x * 1`` are ``x``."""
     kernel = rewrite(_settle(kernel), _visit())
     while (swept := _sweep(kernel)) is not kernel:
         kernel = swept
@@ -74,6 +77,7 @@ def _settle(kernel: Kernel) -> Kernel:
 
 def _visit():
     constants: dict[Value, object] = {}
+    whole: dict[Value, int] = {}  # integers that are the same everywhere in a tile
     seen: dict[tuple, Value] = {}
     blocks: dict[Builder, int] = {}
 
@@ -90,6 +94,12 @@ def _visit():
                 args = [np.asarray(constants[v], d) for v, d in zip(op.operands, dtypes, strict=True)]
                 value = round_to(OPS[op.name].numpy(*args), op.result.type.dtype).item()
             op = Op("const", (), op.results, {"value": value}, (), op.loc)
+        if op.name in NEUTRAL and not op.result.type.dtype.is_float or op.name == "addptr":
+            turned = op.operands[::-1] if op.name in ("add", "mul") else op.operands
+            for x, y in (op.operands, turned):
+                if whole.get(y) == NEUTRAL[op.name] and not (op.result.name and x.name):
+                    renamed[op.result] = x
+                    return True
         if OPS[op.name].kind in ("elementwise", "typed", "index", "view"):
             key = (here, op.name, op.operands, str(op.attrs), op.result.type)  # as text, 0.0 is not -0.0
             if key in seen and not (op.result.name and seen[key].name):
@@ -98,6 +108,10 @@ def _visit():
             seen[key] = op.result
         if op.name == "const":
             constants[op.result] = op.attrs["value"]
+        if op.name in ("const", "arange") and op.result.type.shape in ((), (1,)):
+            whole[op.result] = op.attrs.get("value", op.attrs.get("start"))  # type: ignore[assignment]
+        elif op.name in ("expand", "broadcast", "cast") and op.operands[0] in whole:
+            whole[op.result] = whole[op.operands[0]]
         b.ops.append(op)
         return True
 
