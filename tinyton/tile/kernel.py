@@ -205,7 +205,8 @@ def launch(
     ``stream`` is None or 0 for the executor's own, or on CUDA a stream of PyCUDA, torch or CuPy, or a stream's handle.
     Arrays of NumPy, torch, CuPy, PyCUDA, and what speaks DLPack are taken as they are, with any strides; ints are int32
     if they fit, else int64; floats take the type of what they meet. So are tuples and frozen dataclasses of these, and
-    lists of arrays of one type and rank. Text, None, enums and types are for parameters annotated `Constant`. ``programmatic_dependent_launch`` is not in this build.
+    lists of arrays of one type and rank. Text, None, enums and types are for parameters annotated `Constant`.
+    ``programmatic_dependent_launch`` is not in this build.
 
     >>> import numpy as np, tinyton.tile as ct
     >>> @ct.kernel
