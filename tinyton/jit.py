@@ -290,7 +290,7 @@ class JITFunction:
         if compiled is None:
             compiled = self._cache[key] = CompiledKernel(self.source, spec, low, executor)
             # >>> stage 7
-            warn(self.source, lint(kernel))
+            warn(self.source, lint(kernel, self.source.spelling))
             # <<<
         self._used[base] = used
         return compiled

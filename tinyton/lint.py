@@ -55,7 +55,7 @@ def lint(
     """
     ir, low, cells, copies = prepare(kernel, grid, args, meta)
     top = kernel.source.loc(kernel.source.tree)
-    found = Findings(lint_ir(ir))
+    found = Findings(lint_ir(ir, kernel.source.spelling))
     most = max((prod(v.type.shape) for op in ir.ops() for v in (*op.results, *op.operands)), default=1)
     if most < low.threads:
         text = (

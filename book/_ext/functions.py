@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from enum import EnumType
 from importlib import import_module
 from typing import Any
 
@@ -41,7 +42,7 @@ class _Word:
 
     def __init__(self, value: Any):
         self.text = getattr(value, "__name__", None) or (str(value) if hasattr(value, "itemsize") else repr(value))
-        if hasattr(value, "name") and hasattr(type(value), "__members__"):
+        if isinstance(type(value), EnumType):
             self.text = f"{type(value).__name__}.{value.name}"
 
     def __repr__(self) -> str:
@@ -74,6 +75,8 @@ def entry(short: str, name: str, members: str = "") -> list[str]:
     for paragraph in re.split(r"\n\n", doc):
         example = paragraph.startswith(">>>")
         lines += ["```pycon", *paragraph.split("\n"), "```", ""] if example else [*paragraph.split("\n"), ""]
+    if isinstance(thing, EnumType):
+        lines += [", ".join(f"`{m}`" for m in thing.__members__) + ".", ""]
     lines += [*(member(thing, m) for m in members.split()), ""]
     return [f"````{{py:{kind}}} {head}", "", *lines, "````", ""]
 

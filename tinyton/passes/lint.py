@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -30,6 +30,7 @@ from ..ir import Kernel, Op, Value, walk
 from ..layout import whole
 from ..ops import OPS
 from ..ops.reduction import UFUNC, identity
+from ..spelling import Spelling
 from .axisinfo import Info, analyse, holds
 from .plan import padded, sub_frame
 
@@ -65,12 +66,13 @@ class Finding:
         return f"{self.loc.shown() if self.loc else ''}\n{self.message} [{self.rule}]".lstrip()
 
 
-def lint(kernel: Kernel) -> list[Finding]:
+def lint(kernel: Kernel, spelling: Spelling | None = None) -> list[Finding]:
     """The findings in a kernel that has come through the front end, in the order of its lines."""
     found: dict[tuple, Finding] = {}
     for f in (*_fills(kernel), *_halves(kernel)):
         if not f.off:
-            found.setdefault((f.rule, f.loc), f)
+            message = spelling.words(f.message) if spelling else f.message
+            found.setdefault((f.rule, f.loc), replace(f, message=message))
     return sorted(found.values(), key=lambda f: f.loc.line if f.loc else 0)
 
 
