@@ -7,6 +7,8 @@ import ast
 # >>> stage 6
 from ..errors import KernelSyntaxError, KernelTypeError, KernelValueError
 
+# === before
+# from ..errors import KernelSyntaxError, KernelTypeError
 # <<<
 from ..ir import Value
 from ..ops.typing import describe, flatten
