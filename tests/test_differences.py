@@ -1,5 +1,6 @@
 """The book's page *Differences from NumPy, Triton and cuTile*: every row of its tables is run, on every executor."""
 
+import builtins
 import linecache
 import re
 from pathlib import Path
@@ -8,11 +9,12 @@ import numpy as np
 import pytest
 
 import tinyton as tt
+import tinyton.tile as ct
 from conftest import EXECUTORS, choose, same_bits
 
 PAGE = (Path(__file__).parents[1] / "book" / "differences.md").read_text(encoding="utf-8")
 HEAD = re.compile(r"\| rule \| example \| result \| elsewhere \|\n\|(---\|){4}")
-NO_VALUE = ("tt.store(", "tt.device_assert(", "print(")
+NO_VALUE = ("tt.store(", "ct.store(", "tt.device_assert(", "print(")
 
 
 def rows():
@@ -37,18 +39,20 @@ def shown(want):
     return of, None if of.endswith(":") else np.array(eval(values, {"nan": np.nan}))
 
 
-def body(lines, want):
-    """The lines of the kernel, of which the last one goes to ``out``."""
+def body(lines, want, short):
+    """The lines of the kernel, in the spelling ``short``, of which the last one goes to ``out``."""
     of, values = shown(want)
     *first, last = lines
     if last.startswith(NO_VALUE) or (values is not None and of not in tt.dtypes.BY_NAME):
         return lines
     if values is None:
-        return [*first, f"y = {last}", "tt.store(out + tt.arange(0, 4), y)"]
-    checks = [f"tt.static_assert(y.dtype == tt.{'bool_' if of == 'bool' else of}, f'it is {{y.dtype}}')"]
-    checks += [f"tt.static_assert(y.shape == {values.shape}, f'it is {{y.shape}}')"]
+        store = "tt.store(out + tt.arange(0, 4), y)" if short == "tt" else "ct.store(out, 0, y.astype(ct.float64))"
+        return [*first, f"y = {last}", store]
+    checks = [f"{short}.static_assert(y.dtype == {short}.{'bool_' if of == 'bool' else of}, f'it is {{y.dtype}}')"]
+    checks += [f"{short}.static_assert(y.shape == {values.shape}, f'it is {{y.shape}}')"]
     at = f"out + tt.arange(0, {len(values)})" if values.ndim else "out"
-    return [*first, f"y = {last}", *checks, f"tt.store({at}, y)"]
+    store = f"tt.store({at}, y)" if short == "tt" else "ct.store(out, 0, y.astype(ct.float64))"
+    return [*first, f"y = {last}", *checks, store]
 
 
 @pytest.mark.parametrize("executor, program, lines, want", list(rows()))
@@ -56,14 +60,16 @@ def test_row(executor, program, lines, want, monkeypatch):
     choose(executor, monkeypatch)
     of, values = shown(want)
     if "    ...\n" in program:
-        text = program.replace("    ...\n", "".join(f"    {line}\n" for line in body(lines, want)))
+        written = body(lines, want, "ct" if "@ct.kernel" in program else "tt")
+        text = program.replace("    ...\n", "".join(f"    {line}\n" for line in written))
     else:
         text = program + "\n".join(lines) + "\n"
     file = f"<differences, {executor}: {'; '.join(lines)}>"
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-    scope = {"np": np, "tt": tt, "__name__": "page", "out": np.full(8, -99.0)}
+    scope = {"np": np, "tt": tt, "ct": ct, "__name__": "page", "out": np.full(8, -99.0)}
     if values is None:
-        with pytest.raises(getattr(tt, of[:-1])) as caught:
+        error = next(getattr(module, of[:-1]) for module in (tt, ct, builtins) if hasattr(module, of[:-1]))
+        with pytest.raises(error) as caught:
             exec(compile(text, file, "exec"), scope)
         assert want.partition(": ")[2] in " ".join(str(caught.value).split())
         return
