@@ -181,6 +181,8 @@ def combining(b: Builder, func: Any, tiles: Tiles) -> Callable[[Tiles, Tiles], T
             raise KernelTypeError(what, argument="func")
         return tuple(implicit(b, v, t.type.dtype, "func") for v, t in zip(out, tiles, strict=True))
 
+    if not callable(func):
+        raise KernelTypeError(f"expected a function of {2 * len(tiles)} scalars, not {describe(func)}", argument="func")
     outer, b.ops = b.ops, []
     try:
         scalars = [tuple(Value(Type(t.type.dtype)) for t in tiles) for _ in range(2)]
