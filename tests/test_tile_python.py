@@ -56,6 +56,7 @@ PYTHON = SimpleNamespace(  # what the names mean to Python, for tiles that are n
 )
 
 HEAD = """
+import contextlib
 import dataclasses
 import functools
 import math
@@ -193,7 +194,31 @@ class Config:
             return x * 2
         return x
 
+    @contextlib.contextmanager
+    def scaled(self, x):
+        yield x * self.size
+
 CONFIG = Config(8)
+
+@contextlib.contextmanager
+def noted(out, at, x):
+    y = x + 1
+    ct.store(out, at, y)
+    try:
+        yield y, x
+    finally:
+        ct.store(out, at + 1, y * 10)
+
+@dataclass(frozen=True)
+class Bracket:
+    out: object
+    at: int
+
+    def __enter__(self):
+        return self.at
+
+    def __exit__(self, kind, error, trace):
+        ct.store(self.out, self.at, 50)
 """
 
 CASES = {
@@ -360,6 +385,31 @@ ct.store(out, 4, n ** 2 + 2 ** 3 + x ** 2 + pow(n, 2) + n ** 0)
 ct.store(out, 5, math.floor(2.5) + math.prod((2, 3)) + (6).bit_length() + "abc".index("c"))
 ct.store(out, 6, (n if n > 100 or n < 3 else 5) + (not n) + (1 < n < 100 != 3))
 """,
+    "with": """
+y = 7
+with noted(out, 0, n) as (a, b), CONFIG.scaled(n) as c:
+    y += a * 100 + b
+    if y > 2:
+        y += 1
+ct.store(out, 2, y + c)
+with Bracket(out, 3) as at:
+    ct.store(out, at, 1)
+for i in range(4):
+    with noted(out, 4, i):
+        if i == n - 3:
+            break
+        if i == 0:
+            continue
+        y += i
+ct.store(out, 6, y)
+def f(x):
+    with noted(out, 7, x) as (a, _):
+        if x > 2:
+            return a
+        a += 50
+    return a
+ct.store(out, 9, f(n))
+""",
     "what Python computes": """
 a = ct.static_eval([i * i for i in range(5) if i % 2])
 ct.store(out, 0, len(a) * 100 + a[1])
@@ -444,6 +494,7 @@ REFUSED = {
     "class": ("class A: pass", "class A: pass", SYNTAX, "at module level"),
     "async": ("async def f(): pass", "async def f(): pass", SYNTAX, "at module level"),
     "yield": ("def f():\n    yield n\nf()", "yield n", SYNTAX, "not supported"),
+    "with": ("with n:\n    pass", "n", TYPE, "contextlib.contextmanager, not of i32"),
     "list": ("z = [1, 2]", "[1, 2]", SYNTAX, "write a tuple"),
     "set": ("z = {1}", "{1}", SYNTAX, "tuple of constants"),
     "dict": ("z = {1: 2}", "{1: 2}", SYNTAX, "tuple of constants"),

@@ -10,7 +10,7 @@ import dataclasses
 import inspect
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import partial
@@ -96,6 +96,13 @@ def inline(t: Tracer, function: Any, *args: object, **kwargs: object) -> object:
     if hasattr(function, "entry"):
         bound(f"tt.{function.__name__}", tuple(function.entry.signature.parameters.values()), args, kwargs)
         return function.entry.rule(t.builder, *args, **kwargs)
+    return traced(t, function, args, kwargs)
+
+
+def traced(
+    t: Tracer, function: Any, args: tuple, kwargs: Mapping[str, object], inside: Callable | None = None
+) -> object:
+    """What a function that has a source returns; ``inside`` is what happens at its ``yield``."""
     function, args, kwargs = called(t, function, args, kwargs)
     source = function if isinstance(function, Source) else getattr(function, "source", None)
     if not isinstance(source, Source):
@@ -125,6 +132,7 @@ def inline(t: Tracer, function: Any, *args: object, **kwargs: object) -> object:
         t.root.calls[source] = None
     t.calls.append(source)
     t.enter(source, call.arguments, t.builder.loc, parent)
+    t.frame.inside = inside
     try:
         with deeper():
             return t.function()

@@ -71,6 +71,10 @@ def _leaves(body: Sequence[ast.stmt]) -> set[type]:
             found |= _leaves(s.body) | _leaves(s.orelse)
         elif isinstance(s, (ast.For, ast.While)):
             found |= _leaves(s.body) & {ast.Return}
+        # >>> stage 6
+        elif isinstance(s, ast.With):
+            found |= _leaves(s.body)
+        # <<<
     return found
 
 
@@ -113,6 +117,10 @@ def _block(body: Sequence[ast.stmt], depth: int) -> list[ast.stmt]:
             s.orelse = _block([*s.orelse, *(rest if first else ())], depth)
             if first or second:
                 break
+        # >>> stage 6
+        elif isinstance(s, ast.With):
+            s.body = _block(s.body, depth)
+        # <<<
         if kinds and rest:
             flags = tuple(_flag(kind, depth) for kind in EXITS if kind in kinds)
             out.append(ast.copy_location(ast.If(Clear(flags), _block(rest, depth), []), old))  # type: ignore[arg-type]

@@ -90,22 +90,25 @@ def call(t: Tracer, node: ast.Call) -> object:
     function = t.visit(node.func)
     if function is tuple and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
         return comprehension(t, node.args[0])
+    return invoke(t, node, function, *arguments(t, node, function))
+
+
+def arguments(t: Tracer, node: ast.Call, function: object) -> tuple[list, dict[str, object]]:
+    """What is passed, by place and by name."""
     value: Callable[[ast.expr], object] = t.visit
     if isinstance(function, LanguageFunction) and function.__name__ in STATIC:
         value = partial(static, t, traced=function.__name__ == "static_assert")
-    args = list(starred(t, node.args, value))
-    kwargs: dict[str, object] = {}
+    args, kwargs = list(starred(t, node.args, value)), {}
     for k in node.keywords:
         given = {k.arg: value(k.value)} if k.arg else value(k.value)
         if not isinstance(given, dict) or kwargs.keys() & given.keys():
             with t.at(k.value):
+                twice = isinstance(given, dict)
                 raise KernelTypeError(
-                    "an argument is given twice"
-                    if isinstance(given, dict)
-                    else f"** is of **kwargs, not {describe(given)}"
+                    "an argument is given twice" if twice else f"** is of **kwargs, not {describe(given)}"
                 )
-        kwargs |= given  # type: ignore[operator]
-    return invoke(t, node, function, args, kwargs)
+        kwargs |= given
+    return args, kwargs
 
 
 def starred(t: Tracer, nodes: list[ast.expr], value: Callable[[ast.expr], object]) -> Iterator[object]:

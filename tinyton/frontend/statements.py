@@ -125,7 +125,7 @@ def expression(t: Tracer, node: ast.Expr) -> None:
     if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
         return  # a docstring
     t.visit(node.value)
-    if not isinstance(node.value, ast.Call):
+    if not isinstance(node.value, (ast.Call, ast.Yield)):
         raise KernelSyntaxError("this expression has no effect; assign it, or store it")
 
 

@@ -88,6 +88,7 @@ class Frame:
     bound_at: dict[str, int]
     caller: Loc | None = None
     parent: Frame | None = None
+    inside: Callable[[object], None] | None = None  # what happens at a yield
 
 
 def _of_frame(name: str) -> Any:
