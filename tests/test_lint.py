@@ -370,3 +370,30 @@ def test_a_warning_may_be_an_error():
 def test_only_kernels_are_looked_at():
     with pytest.raises(tt.LaunchError, match="expected a kernel"):
         tt.lint(test_only_kernels_are_looked_at, 1)
+
+
+def test_a_mask_that_is_written_again_is_the_loads(interpreter):
+    """Of an array, a load makes the mask; what the kernel writes to the same effect is the same mask."""
+    import tinyton.tile as ct
+
+    @ct.kernel
+    def variance(x, out, mean, T: ct.Constant[int], SURE: ct.Constant[bool]):
+        row, total = ct.bid(0), ct.zeros((1, T), ct.float32)
+        for j in range(ct.num_tiles(x, 1, (1, T))):
+            tile = ct.load(x, (row, j), (1, T))
+            inside = ct.arange(T, dtype=ct.int32) + j * T < x.shape[1]
+            total += ct.where(inside, tile - mean, 0) if SURE else tile - mean
+        ct.store(out, row, ct.sum(total, axis=1))
+
+    @ct.kernel
+    def parts(x, out, T: ct.Constant[int], SURE: ct.Constant[bool]):
+        i = ct.bid(0)
+        tile = ct.exp(ct.load(x, i, T))
+        ct.store(out, i, ct.sum(ct.where(i * T + ct.arange(T, dtype=ct.int32) < x.shape[0], tile, 0) if SURE else tile))
+
+    x, out = np.ones((3, 40), np.float32), np.zeros(3, np.float32)
+    for sure, rules in ((True, []), (False, ["fill-identity"])):
+        for kernel_, grid, args in ((variance, (3,), (x, out, 2.0, 64, sure)), (parts, (3,), (x[0], out, 16, sure))):
+            found = tt.lint(kernel_, grid, *args, sm_count=1, ignore=["few-elements"])
+            assert [f.rule for f in found] == rules
+            assert all("ct.where" in f.message and "tt." not in f.message for f in found)

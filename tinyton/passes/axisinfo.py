@@ -235,8 +235,11 @@ def monotone(kernel: Kernel, facts: dict[Value, Info]) -> set[Value]:
     """Masks that can only turn off as a coordinate grows: such a mask holds on a whole box if it holds at its far
     corner."""
     found: set[Value] = set()
+    stored: set[Value] = set()  # tiles that are not computed anew for the corner
     for op in kernel.ops():
-        if pair := ordered(op):
+        if OPS[op.name].kind == "statement" or not stored.isdisjoint(op.operands):
+            stored.update(v for v in op.results if v.type.shape)
+        elif pair := ordered(op):
             small, large = pair
             rising = all(s is not None and s >= 0 for s in facts[small].steps)
             if rising and all(s is not None and s <= 0 for s in facts[large].steps):

@@ -23,15 +23,15 @@ from functools import cache
 
 import numpy as np
 
-from ..dtypes import DType, bool_
+from ..dtypes import DType, bool_, int32, int64
 from ..errors import LintWarning, Loc
 from ..frontend import Source
-from ..ir import Kernel, Op, Value, walk
+from ..ir import Builder, Kernel, Op, Value, rewrite, walk
 from ..layout import whole
 from ..ops import OPS
 from ..ops.reduction import UFUNC, identity
 from ..spelling import Spelling
-from .axisinfo import Info, analyse, holds
+from .axisinfo import Info, analyse, ordered
 from .plan import padded, sub_frame
 
 Axes = frozenset[int]
@@ -40,6 +40,8 @@ LANEWISE = ("elementwise", "typed")
 ACCUMULATE = {"add": "sum", "maximum": "max", "minimum": "min", "mul": "prod"}
 WORDS = {"pro": "product", "max": "maximum", "min": "minimum"}
 SUMS = ("add", "sub", "fma", "matmul")
+INDEX = {int32, int64}
+COMMUTE = ("add", "mul", "and", "or", "eq", "ne")
 SAMPLES = 32
 LOADS = 16  # of one reduction, at most
 REGISTRY = "__warningregistry__"  # of a module: the warnings that it has had
@@ -69,7 +71,7 @@ class Finding:
 def lint(kernel: Kernel, spelling: Spelling | None = None) -> list[Finding]:
     """The findings in a kernel that has come through the front end, in the order of its lines."""
     found: dict[tuple, Finding] = {}
-    for f in (*_fills(kernel), *_halves(kernel)):
+    for f in (*_fills(_merged(kernel)), *_halves(kernel)):
         if not f.off:
             message = spelling.words(f.message) if spelling else f.message
             found.setdefault((f.rule, f.loc), replace(f, message=message))
@@ -82,6 +84,28 @@ def warn(source: Source, findings: list[Finding]) -> None:
     for f in findings:
         line, seen = f.loc.line if f.loc else source.first_line, function.__globals__.setdefault(REGISTRY, {})
         warnings.warn_explicit(str(f), LintWarning, function.__code__.co_filename, line, registry=seen)
+
+
+def _merged(kernel: Kernel) -> Kernel:
+    """The same with one op for all that compute the same, in whichever block and whatever the width of signed integers:
+    a mask that is written twice is one."""
+    first: dict[tuple, Value] = {}
+
+    def visit(op: Op, renamed: dict[Value, Value], b: Builder) -> bool:
+        entry = OPS[op.name]
+        if entry.kind not in ("index", "view", *LANEWISE) or entry.effect or len(op.results) != 1 or op.blocks:
+            return False
+        t, xs = op.result.type, op.operands
+        if op.name == "cast" and {t.dtype, xs[0].type.dtype} <= INDEX:
+            renamed[op.result] = xs[0]
+            return True
+        xs = tuple(sorted(xs, key=id)) if op.name in COMMUTE else xs
+        dtype = int64 if t.dtype in INDEX else t.dtype
+        known = first.setdefault((op.name, xs, dtype, t.shape, t.pointer, repr(sorted(op.attrs.items()))), op.result)
+        renamed[op.result] = known
+        return known is not op.result
+
+    return rewrite(kernel, visit)
 
 
 def _fills(kernel: Kernel) -> Iterator[Finding]:
@@ -217,9 +241,10 @@ class Lane:
         return [v for v in parts if v not in self.made or not (_joins(self.made[v]) or self._always(self.made[v]))]
 
     def _always(self, op: Op) -> bool:
-        """True for a comparison that no lane fails."""
+        """True for a comparison that no lane fails, unless integers wrap around."""
         self.facts = self.facts or analyse(self.kernel, {})
-        return holds(op, self.facts)
+        small, large = (self.facts[v] for v in ordered(op)) if ordered(op) else (Info(), Info())
+        return small.high < large.low or (small.high == large.low and op.name in ("le", "ge"))
 
     def pairs(self, v: Value, axes: Axes, inside: Inside = None) -> Iterator[tuple[Op, np.ndarray, np.ndarray]]:
         """Masked loads that ``v`` depends on, with ``v`` where all masks are on and where this one is off, as are then

@@ -112,7 +112,7 @@ def atomic_cas_offset(
     memory_scope: MemoryScope = DEVICE,
 ) -> Value:
     """`atomic_cas` by offset; where ``mask`` is off, nothing happens and ``expected`` comes back."""
-    values, places = {"expected": expected, "desired": desired}, [(0, index_value(b, offset, "offset"))]
+    values, places = {"expected": expected, "desired": desired}, [Place(0, index_value(b, offset, "offset"))]
     return change(b, "cas", raw.flat, places, values, mask, False, memory_order, memory_scope)
 
 
@@ -156,7 +156,7 @@ def _rules(how: str) -> None:
         memory_scope: MemoryScope = DEVICE,
     ) -> Value:
         """`atomic_{}` by offset, where ``mask`` is on."""
-        places = [(0, index_value(b, offset, "offset"))]
+        places = [Place(0, index_value(b, offset, "offset"))]
         return change(b, how, raw.flat, places, {"update": update}, mask, False, memory_order, memory_scope)
 
     def on_tile(b: Builder, view: TiledView, index: object, update: Operand) -> None:

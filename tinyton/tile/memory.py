@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import reduce
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from .. import dtypes
 from ..dtypes import DType
@@ -68,7 +67,22 @@ FILL = {PaddingMode.UNDETERMINED: None, PaddingMode.ZERO: None, PaddingMode.NEG_
 FILL |= {PaddingMode.NAN: math.nan, PaddingMode.POS_INF: math.inf, PaddingMode.NEG_INF: -math.inf}
 NAMES |= {"PaddingMode": PaddingMode, "MemoryOrder": MemoryOrder, "MemoryScope": MemoryScope}
 WEAK, NONE = MemoryOrder.WEAK, MemoryScope.NONE
-Place = tuple[int, Value]  # an axis of an array, and where along it
+
+
+class Place(NamedTuple):
+    """Where along an axis of an array: a tile of the shape of all, or one of one dimension, which is dimension ``dim``
+    of that."""
+
+    axis: int
+    at: Value
+    dim: int | None = None
+
+    def spread(self, b: Builder, v: Value, rank: int) -> Value:
+        """A value at these places, made to fit those along the other axes."""
+        for d in range(rank if self.dim is not None else 0):
+            if d != self.dim:
+                v = expand(b, v, d)
+        return v
 
 
 # -- what the user says ------------------------------------------------------------------------------------------------
@@ -185,14 +199,6 @@ def fit(b: Builder, v: Value, shape: tuple[int, ...], argument: str) -> Value:
 # -- places ------------------------------------------------------------------------------------------------------------
 
 
-def along(b: Builder, v: Value, dim: int, rank: int) -> Value:
-    """A tile of one dimension as dimension ``dim`` of a tile of ``rank``."""
-    for d in range(rank):
-        if d != dim:
-            v = expand(b, v, d)
-    return v
-
-
 def tile_places(
     b: Builder, array: Array, index: object, shape: tuple[int, ...], order: object, steps: tuple[int, ...] = ()
 ) -> list[Place]:
@@ -206,20 +212,21 @@ def tile_places(
     starts = [v if n == 1 else mul(b, v, n) for v, n in zip(at, steps, strict=True)]
     if shape:
         starts = [add(b, v, arange(b, 0, n)) for v, n in zip(starts, shape, strict=True)]
-        starts = [along(b, v, d, len(shape)) for d, v in enumerate(starts)]
-    return list(zip(axes, starts, strict=True))
+    return [Place(k, v, d if shape else None) for d, (k, v) in enumerate(zip(axes, starts, strict=True))]
 
 
 def element_places(b: Builder, array: Array, indices: object) -> list[Place]:
     """Where elements are whose indices are given, tiles or scalars that broadcast."""
     found = indices if isinstance(indices, tuple) else (indices,)
     rank_is(len(found), array, "the indices have", "indices")
-    return list(enumerate(index_value(b, x, "indices") for x in found))
+    return [Place(k, index_value(b, x, "indices")) for k, x in enumerate(found)]
 
 
-def common_shape(places: Iterable[Place]) -> tuple[int, ...]:
+def common_shape(places: list[Place]) -> tuple[int, ...]:
+    if places and places[0].dim is not None:
+        return tuple(p.at.type.shape[0] for p in places)
     try:
-        return reduce(broadcast_shape, (v.type.shape for _, v in places), ())
+        return reduce(broadcast_shape, (p.at.type.shape for p in places), ())
     except KernelTypeError as error:
         raise KernelTypeError(f"the indices have {error.message}", argument="indices") from None
 
@@ -233,12 +240,13 @@ def locate(b: Builder, array: Array, places: list[Place], check: bool, mask: obj
             inside = fit(b, memory.as_mask(b, mask), shape, "mask")  # type: ignore[arg-type]
         except KernelTypeError as error:
             raise KernelTypeError(error.message, argument="mask") from None
-    for axis, at in places:
+    for place in places:
+        at, stride = place.at, array.strides[place.axis]
         if check:
-            part = and_(b, ge(b, at, 0), lt(b, at, array.shape[axis]))
+            part = place.spread(b, and_(b, ge(b, at, 0), lt(b, at, array.shape[place.axis])), len(shape))
             inside = part if inside is None else and_(b, inside, part)
-        stride = array.strides[axis]
-        pointer = add(b, pointer, at if isinstance(stride, int) and stride == 1 else mul(b, at, stride))
+        offset = at if isinstance(stride, int) and stride == 1 else mul(b, at, stride)
+        pointer = add(b, pointer, place.spread(b, offset, len(shape)))
     return broadcast(b, pointer, shape), inside
 
 
@@ -483,7 +491,7 @@ def advanced_places(b: Builder, array: Array, indices: object) -> list[Place]:
         v = add(b, x.start, arange(b, 0, x.length)) if isinstance(x, Slice) else index_value(b, x, "indices")
         if len(v.type.shape) != 1:
             raise KernelTypeError(f"an index is a tile of one dimension, not {v.type}", argument="indices")
-        out.append((d, along(b, v, d, len(found))))
+        out.append(Place(d, v, d))
     return out
 
 
@@ -700,7 +708,7 @@ def load_offset(
 ) -> Value:
     """Elements by offset; where ``mask`` is off, ``padding_value``."""
     check_hints(latency)
-    return _gather(b, raw.flat, [(0, index_value(b, offset, "offset"))], mask, padding_value, False)
+    return _gather(b, raw.flat, [Place(0, index_value(b, offset, "offset"))], mask, padding_value, False)
 
 
 @method(RawMemory)
@@ -715,4 +723,4 @@ def store_offset(
 ) -> None:
     """Writes elements by offset, where ``mask`` is on."""
     check_hints(latency)
-    _scatter(b, raw.flat, [(0, index_value(b, offset, "offset"))], value, mask, False)
+    _scatter(b, raw.flat, [Place(0, index_value(b, offset, "offset"))], value, mask, False)
