@@ -15,11 +15,11 @@ CT = {name: getattr(ct, name if name != "bool" else "bool_") for name in ALL}
 RM = ct.RoundingMode
 
 
-def run(body, *args, **names):
+def run(body, *args, mark="@ct.kernel", **names):
     """A kernel of these lines, launched with arrays x, y, z, ... or numbers."""
     lines = [line.strip() for line in body.strip().split("\n")]
     params = ", ".join("xyzuvw"[: len(args)])
-    k = kernel(f"@ct.kernel\ndef k({params}):\n" + "\n".join(f"    {line}" for line in lines), ct=ct, **names)
+    k = kernel(f"{mark}\ndef k({params}):\n" + "\n".join(f"    {line}" for line in lines), ct=ct, **names)
     ct.launch(None, (1,), k, args)
 
 
@@ -172,6 +172,8 @@ def placed(a, at, part):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int64"])
 def test_shapes(executor, dtype):
+    """With several warps where there are threads."""
+    mark = "@ct.kernel" + "(num_worker_warps=4)" * (executor != "interpreter" and dtype != "int64")
     a = random(dtype, 4, 8, 2)
     with np.errstate(over="ignore"):
         wants = [np.ascontiguousarray(f(a)) for f in SHAPES.values()]
@@ -179,7 +181,7 @@ def test_shapes(executor, dtype):
     lines = [
         f"ct.store(y[{k}], {(0,) * w.ndim}, {text})" for k, (text, w) in enumerate(zip(SHAPES, wants, strict=True))
     ]
-    run("a = ct.load(x, (0, 0, 0), (4, 8, 2))\ni = z\n" + "\n".join(lines), a, outs, 1)
+    run("a = ct.load(x, (0, 0, 0), (4, 8, 2))\ni = z\n" + "\n".join(lines), a, outs, 1, mark=mark)
     for text, out, want in zip(SHAPES, outs, wants, strict=True):
         assert np.array_equal(out, want), text
 

@@ -202,7 +202,7 @@ _function("cos x", "The cosine of ``x`` in radians; of integers, float32.", "0, 
 _function("tan x", "The tangent of ``x`` in radians; of integers, float32.", "0, -0.0", "tan(x)", "0.0, -0.0")
 _function("sinh x", "The hyperbolic sine; of integers, float32.", "0, np.inf", "sinh(x)", "0.0, inf")
 _function("cosh x", "The hyperbolic cosine; of integers, float32.", "0, np.inf", "cosh(x)", "1.0, inf")
-_function("tanh x", "The hyperbolic tangent; of integers, float32.", "0, np.inf", "tanh(x)", "0.0, 1.0")
+_function("tanh x", "The hyperbolic tangent; of integers, float32.", "0, -0.0", "tanh(x)", "0.0, -0.0")
 _function("floor x", "The greatest whole number up to a float.", "1.5, -1.5", "floor(x)", "1.0, -2.0", rule=_whole)
 _function("ceil x", "The least whole number from a float on.", "1.5, -1.5", "ceil(x)", "2.0, -1.0", rule=_whole)
 _function("abs x", "``|x|``; the least integer is its own.", "1.5, -1.5", "abs(x)", "1.5, 1.5")
