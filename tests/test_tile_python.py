@@ -454,7 +454,12 @@ import numpy as np
 ARRAY = np.zeros(3)
 
 class Thing:
-    pass
+    a = 1
+
+    def method(self, x):
+        return x
+
+THING = Thing()
 
 @dataclass
 class Melted:
@@ -475,6 +480,9 @@ def fixed(N: ct.Constant[int]):
 
 def two(a, b):
     return a
+
+def reads(thing):
+    return thing.a
 
 @ct.function(tile=False)
 def on_the_host(x):
@@ -532,6 +540,8 @@ REFUSED = {
     "too many fields": ("z = Record(1, 2)", "Record(1, 2)", TYPE, "it takes (a)"),
     "not frozen": ("z = Melted(1)", "Melted(1)", TYPE, "write @dataclass(frozen=True)"),
     "some class": ("z = Thing()", "Thing()", TYPE, "functions of the program"),
+    "attribute of an object": ("z = reads(THING)", "thing.a", TYPE, "thing is a Thing, which may change"),
+    "method of an object": ("z = THING.method(n)", "THING.method(n)", TYPE, "make that a frozen dataclass"),
     "an array outside": ("z = ARRAY + 1", "ARRAY", TYPE, "pass it as an argument"),
     "is": ("z = n is n", "n is n", SYNTAX, "Is on a run-time value"),
     "kernel returns": ("return n", "return n", SYNTAX, "return of a value"),
@@ -670,6 +680,28 @@ ALL = (helper, lambda x: x + K * 1000)
     ]:
         scope.update(change)
         assert value() == want, change
+
+
+def test_what_python_runs_is_read_at_each_launch(executor):
+    head = "K = 2\ndef inner():\n    return K\ndef helper(x):\n    return x * inner()\nclass C:\n    a = 1\nc = C()\n"
+    scope = defined(module(head, "ct.store(out, 0, ct.static_eval(helper(10)) + c.a)", "out"))
+    assert launched(scope)[0] == 21
+    scope["K"] = 3
+    assert launched(scope)[0] == 31
+    scope["c"].a = 2
+    assert launched(scope)[0] == 32
+
+
+def test_element_types_compare(interpreter):
+    """Also with those of NumPy, and whatever is none."""
+    text = """
+ct.static_assert(out.dtype == ct.float32 and out.dtype is ct.float32 and out.dtype in (ct.int8, ct.float32))
+ct.static_assert(out.dtype == np.float32 and np.dtype("float32") == out.dtype != np.float16 and out.dtype != None)
+same = (out.dtype == np.float32, ct.float16 == out.dtype, n.dtype != INT32, n.dtype == "a", n == None)
+ct.store(out, 0, sum_of(same))
+"""
+    head = "import numpy as np\nINT32 = np.dtype('int32')\ndef sum_of(xs):\n    s = 0\n    for x in xs:\n        s = s * 2 + x\n    return s\n"
+    assert launched(defined(module(head, text, "out, n")), 3)[0] == 16
 
 
 def test_a_function_that_is_passed(executor):

@@ -30,6 +30,14 @@ class DType:
     def __repr__(self) -> str:
         return self.name
 
+    def __eq__(self, other: object) -> bool:
+        """Of the same type of NumPy or torch, too."""
+        if isinstance(other, DType) or not _is_foreign(other):
+            return self is other
+        return BY_NAME.get(_name(other)) is self
+
+    __hash__ = object.__hash__
+
     def __reduce__(self) -> tuple:
         return from_numpy, (self.name,)
 
@@ -96,15 +104,22 @@ def from_numpy(dtype: object) -> DType:
     """The element type of a NumPy dtype, of a dtype's name, or of a torch dtype; KernelTypeError if there is none."""
     if isinstance(dtype, DType):
         return dtype
-    name = str(dtype).removeprefix("torch.")
-    if name not in BY_NAME:
-        try:
-            name = np.dtype(dtype).name  # type: ignore[call-overload]
-        except TypeError:
-            pass
+    name = _name(dtype)
     if name not in BY_NAME:
         raise KernelTypeError(f"elements of type {name} are not supported; use one of {', '.join(BY_NAME)}")
     return BY_NAME[name]
+
+
+def _name(dtype: object) -> str:
+    name = str(dtype).removeprefix("torch.")
+    try:
+        return name if name in BY_NAME else np.dtype(dtype).name  # type: ignore[call-overload]
+    except TypeError:
+        return name
+
+
+def _is_foreign(x: object) -> bool:
+    return isinstance(x, np.dtype) or type(x).__name__ == "dtype" or isinstance(x, type) and issubclass(x, np.generic)
 
 
 def promote(a: DType, b: DType) -> DType:

@@ -13,12 +13,12 @@ from .ops import Entry
 @dataclass(frozen=True, eq=False)
 class Spelling:
     """A way to write kernels: its functions, which are the methods of tiles too; what of Python has a meaning of its
-    own there (a function, or an operator of `ast`) and the function that it stands for; and its words in messages, as
-    patterns and what replaces them."""
+    own there (a function, or an operator of `ast`) and the function, or the rule, that it stands for; and its words in
+    messages, as patterns and what replaces them."""
 
     module: str
     functions: Mapping[str, Entry]
-    meanings: Mapping[Any, str]
+    meanings: Mapping[Any, Any]
     wording: tuple[tuple[str, str], ...]
 
     def words(self, message: str) -> str:

@@ -13,8 +13,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields, replace
+from enum import Enum
 from functools import partial
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import KernelSyntaxError, KernelTypeError, RecursiveCallError
@@ -74,6 +75,12 @@ def helper(function: FunctionType, spelling: Spelling) -> Source:
     return source
 
 
+def changeable(x: object) -> bool:
+    """True for an object of the user's whose attributes may change while it stays the same."""
+    fixed = isinstance(x, (type, ModuleType, Enum, tuple)) or callable(x) or is_record(x)
+    return not fixed and hasattr(x, "__dict__") and type(x).__module__.split(".")[0] != __name__.split(".")[0]
+
+
 def called(t: Tracer, f: Any, args: tuple, kwargs: Mapping[str, object]) -> tuple[Any, tuple, dict[str, object]]:
     """What is traced for a call: a function's source, or a closure; and its arguments."""
     spelling = t.source.spelling
@@ -83,6 +90,11 @@ def called(t: Tracer, f: Any, args: tuple, kwargs: Mapping[str, object]) -> tupl
         if isinstance(f, partial):
             f, args, kwargs = f.func, (*f.args, *args), {**f.keywords, **kwargs}
         elif isinstance(f, MethodType):
+            if changeable(f.__self__):
+                what = (
+                    f"{f.__name__} is of a {type(f.__self__).__name__}, which may change after the kernel is compiled"
+                )
+                raise KernelTypeError(f"{what}; make that a frozen dataclass")
             f, args = f.__func__, (f.__self__, *args)
         elif is_record(f) and callable(f):
             f, args = type(f).__call__, (f, *args)

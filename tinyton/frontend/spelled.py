@@ -22,7 +22,7 @@ from ..language import LanguageFunction
 from ..ops.typing import FString, Struct, describe, flatten, is_record, taken_apart
 from ..spelling import ConstantAnnotation
 from . import expressions
-from .calls import MADE, Closure, construct, operator_of
+from .calls import MADE, Closure, changeable, construct, helper, operator_of
 from .expressions import BINARY, COMPARE, apply, binary, compare_all, compare_two, python
 from .flow import assigned
 from .source import as_function
@@ -172,7 +172,14 @@ def invoke(t: Tracer, node: ast.Call, function: Any, args: list, kwargs: dict[st
 
 @visits(ast.Attribute, table=SPELLED)
 def attribute(t: Tracer, node: ast.Attribute) -> object:
-    owner = t.visit(node.value)
+    owner, root = t.visit(node.value), node.value
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if changeable(owner) and not (isinstance(root, ast.Name) and t.reads_outside(root.id)):
+        raise KernelTypeError(
+            f"{ast.unparse(node.value)} is a {type(owner).__name__}, which may change after the kernel is compiled; "
+            f"make that a frozen dataclass"
+        )
     if is_record(owner) and not isinstance(owner, Struct):
         found = inspect.getattr_static(type(owner), node.attr, None)
         if isinstance(found, (property, cached_property)):
@@ -360,6 +367,8 @@ def static(t: Tracer, node: ast.expr, traced: bool = False) -> object:
             names[name] = t.lookup(name)
         except TinytonError:  # one of the expression's own, or Python says that it is not there
             continue
+    for x in names.values():
+        watch(t, x)
     with t.at(node):
         try:
             hidden = {name: swapped(x, Value, Opaque) for name, x in names.items()}
@@ -373,6 +382,20 @@ def static(t: Tracer, node: ast.expr, traced: bool = False) -> object:
                 raise
             raise StaticEvalError(f"{type(error).__name__}: {error}") from None
     return swapped(tuple(found) if isinstance(found, list) else found, Opaque, lambda x: x.value)
+
+
+def watch(t: Tracer, function: object) -> None:
+    """What the program's functions read that Python runs belongs to the kernel's key too, if it can."""
+    mine = t.root.function.__module__.split(".")[0]
+    if isinstance(function, FunctionType) and (function.__module__ or "").split(".")[0] == mine:
+        with suppress(TinytonError, TypeError):
+            source = helper(function, t.source.spelling)  # type: ignore[arg-type]
+            near = [source.scope().get(path.split(".")[0]) for path in source.watched]
+            hash(tuple(near))
+            if source not in t.root.calls:
+                t.root.calls[source] = None
+                for x in near:
+                    watch(t, x)
 
 
 def swapped(x: object, kind: type, other: Callable) -> Any:

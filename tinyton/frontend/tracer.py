@@ -220,6 +220,15 @@ class Tracer:
             return BUILTINS[name] if name in BUILTINS else self.refuse_builtin(name)
         raise KernelSyntaxError(f"{name} is not defined: not a parameter, not assigned above, not a global")
 
+    # >>> stage 6
+    def reads_outside(self, name: str) -> bool:
+        """True if a name is that of a module or of a closure, not of this function and those around it."""
+        frame: Frame | None = self.frame
+        while frame and name not in frame.source.local:
+            frame = frame.parent
+        return frame is None
+
+    # <<<
     def refuse_builtin(self, name: str) -> None:
         printing = "; write tt.device_print('x', x)" * (name == "print")
         instead = f"; there is tt.{name}" if name in self.methods() else printing
