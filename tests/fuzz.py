@@ -195,6 +195,7 @@ class Maker:
 
     EXTENTS, WIDTHS = (4, 1, 2, 3, 8, 16, 27, 5, 32, 64), (8, 1, 2, 4, 16, 7, 13, 32, 64)
     FUNCTIONS = tuple(SMOOTH)
+    RANGES = "range(n)", "range(2)", "range(0, n, 2)", "range(n, -1, -1)", "range(pid)"
 
     draw: object
     lines: list = field(default_factory=list)
@@ -425,9 +426,7 @@ class Maker:
             self.inner(1 + self.below(2))
             self.loops = around
             return
-        self.line(
-            f"for {s} in {self.pick(['range(n)', 'range(2)', 'range(0, n, 2)', 'range(n, -1, -1)', 'range(pid)'])}:"
-        )
+        self.line(f"for {s} in {self.pick(self.RANGES)}:")
         self.frozen.add(s)
         self.env.append(Name(s, "int32", (), True))
         self.loops += 1

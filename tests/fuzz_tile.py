@@ -51,6 +51,7 @@ class TileProgram(fuzz.Program):
 @dataclass
 class TileMaker(fuzz.Maker):
     EXTENTS, WIDTHS = (4, 1, 2, 8, 16, 32, 64), (8, 1, 2, 4, 16, 32, 64)
+    RANGES = tuple(text for text in fuzz.Maker.RANGES if "-" not in text)
     FUNCTIONS = tuple(name for name in SMOOTH if name != "sigmoid")
 
     def made(self, text, *more):
@@ -95,6 +96,16 @@ class TileMaker(fuzz.Maker):
         text = f"ct.load({a.name}, {index}, {n}, padding_mode=ct.PaddingMode.{mode})"
         self.bind("a", a.d, (n,), a.exact, text)
         return None
+
+    def operators(self, d, exact):
+        """Bits of one type only meet; see `e_binary`."""
+        return [op for op in super().operators(d, exact) if d not in INTS or op not in "&|^"]
+
+    def e_binary(self, d, shape, depth, exact):
+        if d in INTS and self.chance(4):
+            x, y = (self.expr(d, shape, depth - 1) for _ in range(2))
+            return f"({x} {self.pick('&|^')} {y})"
+        return super().e_binary(d, shape, depth, exact)
 
     def e_of_ints(self, d, shape, depth, exact):
         """Integers that become float32: by a float literal or by a division."""

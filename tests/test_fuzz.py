@@ -6,13 +6,15 @@ import pytest
 pytest.importorskip("hypothesis", reason="hypothesis is not installed: pip install 'tinyton[test]'")
 
 import fuzz  # noqa: E402
+from fuzz_tile import TileMaker  # noqa: E402
 
 
-def test_random_kernels(executor, monkeypatch, request):
+@pytest.mark.parametrize("maker", [fuzz.Maker, TileMaker])
+def test_random_kernels(executor, maker, monkeypatch, request):
     """The same kernels in every run, unless --hypothesis-seed says otherwise."""
     monkeypatch.delenv("TINYTON_BUILD_OPTIONS", raising=False)  # the optimiser has a part in what is tested
     number = request.config.getoption("--hypothesis-seed", None)
-    fuzz.explore(executor, 200 if executor == "interpreter" else 40, number and int(number))
+    fuzz.explore(executor, 200 if executor == "interpreter" else 40, number and int(number), maker=maker)
 
 
 def program(body, values=(1.0, 2.0), warps=None):
