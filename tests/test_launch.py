@@ -10,7 +10,7 @@ import pytest
 from processes import python
 
 import tinyton as tt
-from conftest import EXECUTORS, choose, kernel
+from conftest import EXECUTORS, choose, kernel, lowered
 
 COMPILED = [name for name in EXECUTORS if name != "interpreter"]
 
@@ -526,6 +526,28 @@ print("right" if (out == 2 * x.T).all() else "wrong")
     )
     done = python(tmp_path, script, TINYTON_BACKEND=compiler)
     assert done.stdout.split() == ["refused"] * (len(cases) + 1) + ["right"] * 2, done.stdout
+
+
+@pytest.mark.parametrize(
+    "body, tiles",
+    [
+        ("tt.store(out + i, tt.load(x + i))", 1),
+        ("a = tt.load(x + i); tt.store(out + i, a); b = tt.load(y + i); tt.store(out + i, b)", 1),
+        ("a = tt.load(x + i); b = tt.load(y + i); tt.store(out + i, a); tt.store(out + i, b)", 2),
+        ("a = tt.load(x + i) + 1.0; b = tt.load(y + i); tt.store(out + i, a + b)", 3),
+        ("for r in range(n): tt.store(out + i, tt.load(x + i))", 1),
+        ("a = tt.load(x + i)\n    for r in range(n): tt.store(out + r * 8 + i, tt.load(y + i) * a)", 3),
+        ("a = tt.load(x + i)\n    for r in range(n): a += tt.load(y + i)\n    tt.store(out + i, a)", 4),
+        ("a = tt.load(x + i)\n    if n > 5: tt.store(out + i, tt.load(y + i))\n    tt.store(out + i, a)", 2),
+        ("tt.store(out + i, tt.sort(tt.load(x + i)))", 4),
+    ],
+)
+def test_how_many_tiles_are_needed_at_a_time(body, tiles):
+    """What an op reads and what it gives are both there while it runs; a long kernel may have many more in turn."""
+    k = kernel(f"@tt.jit\ndef k(x, y, out, n):\n    i = tt.arange(0, 1024)\n    {body}")
+    types = dict.fromkeys(("x", "y", "out"), "*float64:16") | {"n": "int32"}
+    low = lowered(k, types)
+    assert low.held_bytes == tiles * 8 * 8 and (low.private_bytes > 1 << 13) == ("sort" in body)
 
 
 @pytest.mark.parametrize("extents", [(1 << 21, 1), (1 << 62, 1), (1 << 11, 1 << 10), (1, 1 << 30)], ids=str)

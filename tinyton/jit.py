@@ -330,9 +330,10 @@ def build_checked(
             f"{low.name} needs {shared} bytes of shared memory a program; this device has "
             f"{executor.limits['shared']}. Use a smaller tile"
         )
-    private = low.private_bytes * (threads if getattr(executor, "on_cpu", False) else 1)
+    where, private = "one thread", max(low.held_bytes, low.private_bytes // 4)  # long texts take compilers long, too
+    if getattr(executor, "on_cpu", False):  # a CPU keeps all threads of a program on one stack, and all tiles apart
+        where, private = "a program", low.private_bytes * threads
     if private > executor.limits["private"]:
-        where = "a program" if private > low.private_bytes else "one thread"
         raise LaunchError(
             f"{low.name} keeps {private} bytes of tiles in {where}; "
             f"this device allows {executor.limits['private']}. Use a smaller tile"

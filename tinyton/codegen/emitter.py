@@ -194,7 +194,7 @@ class Emitter(Writer):
         name = self.name(v)
         if v.type.shape:
             layout = layout or self.plan.layouts[v]
-            self.private_bytes += layout.registers * v.type.dtype.register.itemsize
+            self.sizes[v] = layout.registers * v.type.dtype.register.itemsize
         else:
             layout, self.text[v] = layout or SCALAR, name
         self.arrays[v] = (name, layout)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..errors import Loc
 from ..frontend import Source, trace
-from ..ir import Kernel, Op, Value, verify
+from ..ir import Block, Kernel, Op, Value, verify
 from ..ops import OPS
 from ..passes.axisinfo import Info, analyse
 from ..passes.fold import drop_sure, fold
@@ -31,7 +31,8 @@ class Lowered:
     lines: list[tuple[str, Loc | None]]
     threads: int
     shared_bytes: int
-    private_bytes: int
+    private_bytes: int  # of tiles, in one thread
+    held_bytes: int  # of them at a time
     stored: frozenset[str]
     divisors_used: frozenset[str]
 
@@ -102,6 +103,31 @@ def stored_params(kernel: Kernel) -> frozenset[str]:
     return frozenset().union(*(reached.get(op.operands[0], set()) for op in kernel.ops() if OPS[op.name].writes))
 
 
+def held(kernel: Kernel, sizes: Mapping[Value, int]) -> int:
+    """How many bytes of tiles are needed at a time, at most: now or later. What has no size is made of what has one
+    where it is used."""
+    roots: dict[Value, frozenset[Value]] = {}
+    for op in kernel.ops():
+        made_of = frozenset().union(*(roots.get(v, {v}) for v in op.operands))
+        roots |= {v: frozenset((v,)) if v in sizes or op.blocks else made_of for v in op.results}
+    most = 0
+
+    def before(block: Block, live: frozenset[Value]) -> frozenset[Value]:
+        """What is needed before a block, if ``live`` is after it."""
+        nonlocal most
+        live = live.union(*(roots.get(v, {v}) for v in block.yields))
+        for op in reversed(block.ops):
+            during = live.union(op.results, *(roots.get(v, {v}) for v in op.operands))
+            for _ in range(2 if op.carried else 1):  # what a round of a loop needs, the one before it keeps
+                during = during.union(*(before(b, during) for b in op.blocks))
+            most = max(most, sum(sizes.get(v, 0) for v in during))
+            live = during.difference(op.results)
+        return live
+
+    before(kernel.body, frozenset())
+    return most
+
+
 def lower(
     kernel: Kernel, spec: Specialization, threads: int, dialect: Dialect, attribute: Callable[[int], str]
 ) -> Lowered:
@@ -112,5 +138,5 @@ def lower(
     verify(plan.kernel, known)
     emitter = Emitter(plan, dialect)
     lines = emitter.kernel_text(attribute(threads))
-    sizes = emitter.shared_bytes, emitter.private_bytes
+    sizes = emitter.shared_bytes, sum(emitter.sizes.values()), held(plan.kernel, emitter.sizes)
     return Lowered(kernel.name, emitter.symbol, plan.kernel, plan, lines, threads, *sizes, stored_params(kernel), used)

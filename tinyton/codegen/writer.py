@@ -52,7 +52,7 @@ class Writer:
         self.helpers: dict[str, str] = {}
         self.reserved = kernel.shared_bytes
         self.shared_bytes = self.reserved  # of which the first are the kernel's own buffer
-        self.private_bytes = 0
+        self.sizes: dict[Value, int] = {}  # bytes of a tile in one thread
         self.said: tuple[str, int] | None = None
         self.op: Op | None = None
         self.symbol = ""
