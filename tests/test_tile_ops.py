@@ -314,7 +314,7 @@ ROUNDED = {
 def test_rounding(executor, dtype, mode):
     n = 128
     x, y = extremes(dtype, n), extremes(dtype, n)[::-1].copy()
-    y[n // 2 :] = (np.float64(x[n // 2 :]) * 1.5).astype(NP[dtype])  # of like sizes
+    y[n // 2 :] = (np.float64(x[n // 2 :]) * 0.75).astype(NP[dtype])  # of like sizes
     out = np.zeros((5, n), NP[dtype])
     lines = "a = ct.load(x, 0, 128)\nb = ct.load(y, 0, 128)\n" + "\n".join(
         f"ct.store(z, ({k}, 0), ({text})[None])" for k, text in enumerate([*ROUNDED, "ct.sqrt(a, rounding_mode=M)"])
@@ -470,7 +470,8 @@ def test_comparisons(executor, dtype):
     lines = (f"ct.store(z, ({k}, 0), ct.{name}(a, b)[None])" for k, name in enumerate(COMPARED))
     run("a = ct.load(x, 0, 64)\nb = ct.load(y, 0, 64)\n" + "\n".join(lines), a, b, out)
     for name, row in zip(COMPARED, out, strict=True):
-        assert np.array_equal(row, getattr(np, name)(a, b)), name
+        with np.errstate(invalid="ignore"):
+            assert np.array_equal(row, getattr(np, name)(a, b)), name
 
 
 FUNCTIONS = ["exp", "exp2", "log", "log2", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "floor", "ceil"]
@@ -509,7 +510,7 @@ def test_bools(executor):
         ct.store(z, (1, 0), (a ^ b | ct.bitwise_not(b))[None])
         ct.store(z, (2, 0), ct.where(a, b, True)[None])
         ct.store(z, (3, 0), ct.minimum(a, b)[None])
-        ct.store(u, (0, 0), ct.negative(a)[None])
+        ct.store(u, (0, 0), (-a)[None])
         ct.store(u, (1, 0), ct.add(a, 2)[None])
         """,
         a,
@@ -581,6 +582,7 @@ ERRORS = {  # the call, what the carets are under, what the message says; of x: 
     "x.bitcast(ct.int16)": ("ct.int16", "32 bits.*16"),
     "ct.bitcast(x > 0, ct.int8)": ("ct.bitcast(x > 0, ct.int8)|ct.int8", "bool"),
     "ct.unpack_from_bytes(x, ct.int16)": ("ct.unpack_from_bytes(x, ct.int16)", "uint8"),
+    "A + 1": ("A + 1", "expected a tile or a number, not an array"),
     "ct.add(x > 0, x > 1)": ("ct.add(x > 0, x > 1)", "not defined on bool"),
     "(x > 0) * (x > 1)": ("(x > 0) * (x > 1)", "not defined on bool"),
     "(x > 0) / (x > 1)": ("(x > 0) / (x > 1)", "not defined on bool"),
@@ -614,7 +616,7 @@ ERRORS = {  # the call, what the carets are under, what the message says; of x: 
 def test_error(interpreter, text):
     under, message = ERRORS[text]
     with pytest.raises(ct.TileTypeError, match=f"(?s){message}") as error:
-        run(f"x = ct.load(x, (0, 0), (4, 8))\ni = y\ns = z\n{text}", np.zeros((4, 8), np.float32), 1, 1.5)
+        run(f"A = x\nx = ct.load(x, (0, 0), (4, 8))\ni = y\ns = z\n{text}", np.zeros((4, 8), np.float32), 1, 1.5)
     assert "tt." not in str(error.value)
     if under:
         assert underlined(error.value) in under.split("|")

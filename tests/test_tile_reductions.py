@@ -180,7 +180,7 @@ def custom(executor):
         a = ct.load(x, (0, 0), (8, 16), check_bounds=False)
         b = ct.load(y, (0, 0), (8, 16), check_bounds=False)
         ct.store(outs[0], 0, ct.reduce(a, 1, lambda p, q: p + q, 0))
-        ct.store(outs[1], 0, ct.reduce(a, axis=0, func=ct.maximum, identity=-1000))
+        ct.store(outs[1], 0, ct.reduce(a, axis=0, func=max, identity=-1000))
         ct.store(outs[2], (0, 0), ct.reduce(a, None, lambda p, q: ct.minimum(p, q), 1000, keepdims=True))
         i = ct.broadcast_to(ct.arange(16, dtype=ct.int32), (8, 16))
         most, where = ct.reduce((a, i), 1, greater, (-1000, 0))

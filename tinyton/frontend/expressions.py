@@ -147,7 +147,7 @@ def python(function, *args: object) -> object:
 
 def binary(t: Tracer, node: ast.AST, kind: ast.operator, x: object, y: object) -> object:
     word, function = BINARY.get(type(kind), (None, None))
-    if not isinstance(x, Value) and not isinstance(y, Value) and function:
+    if not isinstance(x, (Value, Struct)) and not isinstance(y, (Value, Struct)) and function:
         return python(function, x, y)
     if word is None or word not in OPS:
         t.refuse(kind, f"the operator {type(kind).__name__}")

@@ -14,7 +14,7 @@ from ..ops.reduction import sum_type
 from ..ops.scan import Tiles, fold
 from ..ops.typing import Operand, axes_of, cast_value, describe, number, same_shape
 from .create import implicit, typed
-from .language import function
+from .language import MEANINGS, function
 from .math import RoundingMode, mode_of, special
 
 PLAIN = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
@@ -173,8 +173,10 @@ def combining(b: Builder, func: Any, tiles: Tiles) -> Callable[[Tiles, Tiles], T
     """The user's function of two elements, on two tuples of tiles. It is tried on scalars first: it may not branch,
     loop, touch memory or reduce, and gives a scalar for each tile."""
 
+    rule = MEANINGS.get(func) if func in (max, min) else None
+
     def result(x: Tiles, y: Tiles) -> Tiles:
-        out = b.call(func, *x, *y)
+        out = rule(b, *x, *y) if rule else b.call(func, *x, *y)
         out = out if isinstance(out, tuple) else (out,)
         if len(out) != len(tiles):
             what = f"the function gives {len(out)} values for {len(tiles)} tile{'s' * (len(tiles) > 1)}"

@@ -35,7 +35,7 @@ def reshape(b: Builder, x: Value, shape: int | tuple[int, ...]) -> Value:
     >>> out = np.zeros((2, 2), int); ct.launch(None, (1,), k, (np.arange(4), out)); out.tolist()
     [[0, 1], [2, 3]]
     """
-    v, to = number(b, x), list(shape) if isinstance(shape, tuple) else [shape]
+    v, to = number(b, x), list(shape) if isinstance(shape, (tuple, list)) else [shape]
     open_ = [d for d, n in enumerate(to) if not isinstance(n, Value) and n == -1]
     if len(open_) > 1:
         raise KernelTypeError(f"one extent of a shape may be -1, not {len(open_)} of {shape}", argument="shape")
