@@ -216,14 +216,16 @@ Here:
 
 - `tt`, the language of pointers, offsets and masks, with the names of Triton and of tiny-ton. With
   `import tinyton as triton` and `import tinyton.language as tl`, kernels that were written for Triton run.
+- `ct`, the language of arrays and tile indices, with the names of cuTile. With `import tinyton.tile as ct`, kernels that were
+  written for cuTile run, as far as they are not about Blackwell; [a page](known-gaps.md) says what is missing.
 - Python in a kernel: loops, early exits, tuples, calls of functions under `@tt.jit`. What is not supported is
   refused, with a caret.
-- `tt.dot`, in plain arithmetic. Tensor cores come with chapter 16.
+- `tt.dot` and `ct.mma`, in plain arithmetic. Tensor cores come with chapter 16.
 
-Not here yet: arrays and tile indices in the manner of cuTile (chapter 10), the autotuner (chapter 23).
+Not here yet: the autotuner (chapter 23).
 
 Where rules differ from those of NumPy, Triton and cuTile, [a page](differences.md) says so, row by row, and each row is
-a test.
+a test. [Every function](reference/language.md) has an example, which is run on every executor.
 
 ## What is tested
 
