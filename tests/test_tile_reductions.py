@@ -289,7 +289,13 @@ def test_error(interpreter, text):
 
 @pytest.mark.parametrize(
     "line",
-    ["a if a > b else b", "ct.load(x, 0, ()) + a + b", "ct.sum(ct.full(2, 1.0, ct.float32)) + a", "a and b"],
+    [
+        "a if a > b else b",
+        "ct.load(x, 0, ()) + a + b",
+        "ct.sum(ct.full(2, 1.0, ct.float32)) + a",
+        "a and b",
+        "ct.store(x, 0, a)",
+    ],
 )
 @pytest.mark.parametrize("how", ["reduce", "scan"])
 def test_functions_are_plain_arithmetic(interpreter, line, how):

@@ -175,9 +175,11 @@ def combining(b: Builder, func: Any, tiles: Tiles) -> Callable[[Tiles, Tiles], T
 
     rule = MEANINGS.get(func) if func in (max, min) else None
 
-    def result(x: Tiles, y: Tiles) -> Tiles:
+    def result(x: Tiles, y: Tiles) -> tuple:
         out = rule(b, *x, *y) if rule else b.call(func, *x, *y)
-        out = out if isinstance(out, tuple) else (out,)
+        return out if isinstance(out, tuple) else (out,)
+
+    def checked(out: tuple) -> Tiles:
         if len(out) != len(tiles):
             what = f"the function gives {len(out)} values for {len(tiles)} tile{'s' * (len(tiles) > 1)}"
             raise KernelTypeError(what, argument="func")
@@ -187,18 +189,18 @@ def combining(b: Builder, func: Any, tiles: Tiles) -> Callable[[Tiles, Tiles], T
         raise KernelTypeError(f"expected a function of {2 * len(tiles)} scalars, not {describe(func)}", argument="func")
     outer, b.ops = b.ops, []
     try:
-        scalars = [tuple(Value(Type(t.type.dtype)) for t in tiles) for _ in range(2)]
-        for v in result(*scalars):
-            if v.type.shape:
-                raise KernelTypeError(f"the function gives a tile ({v.type}) for two scalars", argument="func")
+        out = result(*(tuple(Value(Type(t.type.dtype)) for t in tiles) for _ in range(2)))
         for op in b.ops:
             entry = OPS[op.name]
             if op.blocks or entry.effect or entry.memory or entry.kind == "statement":
                 what = f"a function that combines elements is made of plain arithmetic, without {op.name}"
                 raise KernelSyntaxError(f"{what}; choose with ct.where", op.loc, "func")
+        for v in checked(out):
+            if v.type.shape:
+                raise KernelTypeError(f"the function gives a tile ({v.type}) for two scalars", argument="func")
     finally:
         b.ops = outer
-    return lambda x, y: same_shape(b, *result(x, y), x[0])[:-1]
+    return lambda x, y: same_shape(b, *checked(result(x, y)), x[0])[:-1]
 
 
 @function()
