@@ -54,7 +54,7 @@ class Foreign:
 # -- strides and extents -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "i8", "f2", ml_dtypes.bfloat16, "f4", "f8"], ids=str)
+@pytest.mark.parametrize("dtype", ["?", "i1", "i8", ml_dtypes.bfloat16, "f4"], ids=str)
 def test_any_strides_in_and_out(executor, dtype):
     rng = np.random.default_rng()
     whole = rng.integers(0, 100, (23, 19)).astype(dtype)
@@ -496,7 +496,7 @@ def test_arguments_that_are_refused(executor, x, words):
 
 
 def test_ints_beyond_64_bits(executor):
-    with pytest.raises(tt.LaunchError, match="argument a is 18446744073709551616, which does not fit 64 bits"):
+    with pytest.raises(tt.LaunchError, match="argument a is 18446744073709551616, which does not fit int64"):
         ct.launch(None, (1,), numbers, (np.zeros(3), 1 << 64, 0, 0))
 
 

@@ -79,7 +79,9 @@ def test_sums_of_many_programs(executor, dtype):
     @ct.kernel
     def histogram(x, bins):
         v = ct.load(x, ct.bid(0), 32, padding_mode=ct.PaddingMode.ZERO)
-        ct.atomic_add(bins, v, ct.where(ct.bid(0) * 32 + ct.arange(32, dtype=ct.int32) < x.shape[0], 1, 0).astype(bins.dtype))
+        ct.atomic_add(
+            bins, v, ct.where(ct.bid(0) * 32 + ct.arange(32, dtype=ct.int32) < x.shape[0], 1, 0).astype(bins.dtype)
+        )
 
     x = np.random.default_rng().integers(-1, 9, 250)
     bins = Guarded(8, dtype)

@@ -272,10 +272,8 @@ def test_wrong_stores(interpreter):
         "300 is out of range for int8"
         in refused("ct.store(x, 0, 300)", np.zeros(3, np.int8), 0, 0, 0, error=ct.TileValueError)[1]
     )
-    assert refused("ct.store(y, 0, x)") == (
-        "x",
-        "expected a tile or a number, not " + refused("ct.store(y, 0, x)")[1][33:],
-    )
+    where, what = refused("ct.store(y, 0, x)")
+    assert where == "x" and what == "expected a tile or a number, not an array of 2 dimensions of float32"
     assert refused("ct.store(y, 0, None)")[1] == "expected a tile or a number, not None"
 
 
@@ -345,6 +343,7 @@ def test_wrong_stores(interpreter):
         ("y.tiled_view(4).store(0, ct.load(i, 0, 2))", "ct.load(i, 0, 2)", ["broadcast"]),
         ("y.tiled_view(4).load((0, 0))", "(0, 0)", ["2 entries"]),
         ("y.slice(n, 0, 1)", "n", ["run-time"]),
+        ("ct.max(x)", None, ["not an array of 2 dimensions of float32"]),
         ("y.slice(0, 0.0, 1)", "0.0", ["integers"]),
         ("y.get_raw_memory().load_offset(0.5)", "0.5", ["integers"]),
         ("y.get_raw_memory().store_offset(0, 0.5)", "0.5", [".astype(ct.int32)"]),

@@ -107,6 +107,8 @@ def value_of(b: Builder, x: object, partner: DType | None = None) -> Value:
 def describe(x: object) -> str:
     if isinstance(x, Value):
         return str(x.type)
+    if isinstance(x, Struct) and type(x).__str__ is not object.__str__:
+        return str(x)
     if is_record(x) or (isinstance(x, tuple) and any(isinstance(v, Value) for v in flatten(x)[0])):
         return f"a {type(x).__name__} of {', '.join(map(describe, flatten(x)[0]))}"
     if x is None:

@@ -53,7 +53,7 @@ class Array(Struct):
         return len(self.shape)
 
     def __str__(self) -> str:
-        return f"array of {self.ndim} dimensions of {self.dtype}" if isinstance(self.base, Value) else "array"
+        return f"an array of {self.ndim} dimension{'s' * (self.ndim != 1)} of {self.dtype}"
 
     def subscript(self, b: Builder, index: Callable[[], object]) -> object:
         raise KernelTypeError(
