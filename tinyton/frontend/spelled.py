@@ -387,10 +387,13 @@ def static(t: Tracer, node: ast.expr, traced: bool = False) -> object:
     return swapped(tuple(found) if isinstance(found, list) else found, Opaque, lambda x: x.value)
 
 
+def _package(function: Callable) -> str:
+    return (function.__module__ or "").split(".")[0]
+
+
 def watch(t: Tracer, function: object) -> None:
     """What the program's functions read that Python runs belongs to the kernel's key too, if it can."""
-    mine = t.root.function.__module__.split(".")[0]
-    if isinstance(function, FunctionType) and (function.__module__ or "").split(".")[0] == mine:
+    if isinstance(function, FunctionType) and _package(function) == _package(t.root.function):
         with suppress(TinytonError, TypeError):
             source = helper(function, t.source.spelling)  # type: ignore[arg-type]
             near = [source.scope().get(path.split(".")[0]) for path in source.watched]
