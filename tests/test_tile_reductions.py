@@ -265,14 +265,14 @@ ERRORS = {
     "ct.scan(x, None, ct.add, 0)": ("None", "must be an int, not None"),
     "ct.reduce((x, x), 0, lambda a, b, c, d: (a, b), 0)": ("0", "2 tiles, and 1 identities"),
     "ct.reduce(x, 0, lambda a, b: a, (0, 0))": ("(0, 0)", "1 tiles, and 2 identities"),
-    "ct.reduce(x.astype(ct.int32), 0, lambda a, b: a, 0.5)": ("0.5", "f32 does not become int32"),
+    "ct.reduce(x.astype(ct.int32), 0, lambda a, b: a, 0.5)": ("0.5", "float32 does not widen to int32"),
     "ct.reduce((x, x[:2]), 0, lambda a, b, c, d: (a, b), (0, 0))": ("(x, x[:2])", "different shapes"),
     "ct.reduce(x, 0, lambda a, b: (a, b), 0)": ("lambda a, b: (a, b)", "2 values for 1 tile"),
     "ct.reduce(x, 0, lambda a, b: ct.zeros(2, ct.float32) + a, 0)": (
         "lambda a, b: ct.zeros(2, ct.float32) + a",
         "gives a tile",
     ),
-    "ct.reduce(x, 0, lambda a, b: a.astype(ct.float64), 0)": ("lambda a, b: a.astype(ct.float64)", "f64 does not"),
+    "ct.reduce(x, 0, lambda a, b: a.astype(ct.float64), 0)": ("lambda a, b: a.astype(ct.float64)", "float64 does not"),
     "ct.reduce(x, 0, lambda a: a, 0)": (None, "argument"),
     "ct.reduce(x, 0, 3, 0)": ("3", "function"),
 }

@@ -10,6 +10,7 @@ from ..ops import OPS
 from ..ops.arithmetic import where
 from ..ops.typing import Operand, is_weak
 from .array import Array, index_value, method
+from .create import implicit
 from .language import function
 from .memory import (
     MemoryOrder,
@@ -23,7 +24,6 @@ from .memory import (
     element_places,
     fit,
     locate,
-    widened,
 )
 
 ORDERS = (MemoryOrder.RELAXED, MemoryOrder.ACQUIRE, MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
@@ -60,7 +60,7 @@ def change(
                 f".astype(ct.{array.dtype})",
                 argument=name,
             )
-    parts = {name: widened(b, x, array.dtype, name) for name, x in values.items()}
+    parts = {name: implicit(b, x, array.dtype, name) for name, x in values.items()}
     pointer, inside = locate(b, array, places, check, mask)
     parts = {name: fit(b, v, pointer.type.shape, name) for name, v in parts.items()}
     named = {"mask": inside, "sem": order.value, "scope": scope.value}  # type: ignore[attr-defined]

@@ -54,13 +54,15 @@ def dtype_of(x: object) -> DType:
 
 def implicit(b: Builder, x: object, dtype: DType, argument: str) -> Value:
     """``x`` as ``dtype``, which may be wider, and no more than that: as a tile is stored."""
+    if not isinstance(x, (Value, bool, int, float)):
+        raise KernelTypeError(f"expected a tile or a number, not {describe(x)}", argument=argument)
     v = number(b, x) if isinstance(x, Value) and x not in b.weak else value_of(b, x, dtype)
     try:
         fits = dtypes.promote(v.type.dtype, dtype) is dtype
     except KernelTypeError:
         fits = False
     if not fits:
-        what = f"{v.type} does not become {dtype} by itself; write .astype(ct.{dtype})"
+        what = f"{v.type.dtype} does not widen to {dtype}; write .astype(ct.{dtype})"
         raise KernelTypeError(what.replace("ct.bool)", "ct.bool_)"), argument=argument)
     return cast_value(b, v, dtype)
 

@@ -8,13 +8,11 @@ from enum import Enum
 from functools import reduce
 from typing import Any, ClassVar, NamedTuple
 
-from .. import dtypes
 from ..dtypes import DType
-from ..errors import KernelTypeError, KernelValueError, TinytonError
+from ..errors import KernelTypeError, KernelValueError
 from ..ir import Builder, Value
 from ..ops import OPS, memory
 from ..ops.arithmetic import add, and_, cdiv, ge, lt, mul
-from ..ops.create import tile_shape
 from ..ops.program import arange
 from ..ops.shape import expand
 from ..ops.typing import (
@@ -23,12 +21,11 @@ from ..ops.typing import (
     axis_of,
     broadcast,
     broadcast_shape,
-    cast_value,
     constant_int,
     describe,
-    value_of,
 )
 from .array import Array, index_scalar, index_value, method
+from .create import implicit, shape_of
 from .language import NAMES, function
 
 
@@ -88,25 +85,17 @@ class Place(NamedTuple):
 # -- what the user says ------------------------------------------------------------------------------------------------
 
 
-def as_array(x: object, argument: str = "array") -> Array:
+def as_array(x: object) -> Array:
     if isinstance(x, Array):
         return x
     if isinstance(x, Value):
         raise KernelTypeError(
             f"expected an array, not a tile ({x.type}), which is in registers already; other tiles are made of it by "
             f"ct.reshape, ct.transpose and ct.extract",
-            argument=argument,
+            argument="array",
         )
     hint = "; choose one of the list with [k]" if isinstance(x, tuple) else ""
-    raise KernelTypeError(f"expected an array argument, not {describe(x)}{hint}", argument=argument)
-
-
-def shape_of(shape: object, argument: str = "shape") -> tuple[int, ...]:
-    """A tile's shape; what is wrong with one is a TypeError here."""
-    try:
-        return tile_shape(shape)
-    except TinytonError as error:
-        raise KernelTypeError(error.message, argument=argument) from None
+    raise KernelTypeError(f"expected an array argument, not {describe(x)}{hint}", argument="array")
 
 
 def rank_is(rank: int, array: Array, what: str, argument: str) -> None:
@@ -165,24 +154,6 @@ def fill_of(mode: object, dtype: DType) -> float | None:
     raise KernelTypeError(
         f"elements of type {dtype} cannot hold {fill}, PaddingMode.{mode.name}", argument="padding_mode"
     )
-
-
-def widened(b: Builder, x: object, dtype: DType, argument: str) -> Value:
-    """A tile or a number as elements of an array, which are of the same type or a wider one."""
-    if not isinstance(x, (Value, bool, int, float)) or (isinstance(x, Value) and x.type.pointer):
-        raise KernelTypeError(f"expected a tile or a number, not {describe(x)}", argument=argument)
-    v = value_of(b, x, dtype)
-    try:
-        fits = dtypes.promote(v.type.dtype, dtype) is dtype
-    except KernelTypeError:
-        fits = False
-    if not fits:
-        name = "bool_" if dtype is dtypes.bool_ else dtype
-        raise KernelTypeError(
-            f"{v.type.dtype} does not widen to {dtype}; write .astype(ct.{name})",
-            argument=argument,
-        )
-    return cast_value(b, v, dtype)
 
 
 def fit(b: Builder, v: Value, shape: tuple[int, ...], argument: str) -> Value:
@@ -334,7 +305,7 @@ def store(
     [1, 2, 3]
     """
     a = as_array(array)
-    v = widened(b, tile, a.dtype, "tile")
+    v = implicit(b, tile, a.dtype, "tile")
     check_hints(latency, allow_tma=allow_tma, check_bounds=check_bounds)
     check_order(memory_order, memory_scope, (WEAK, MemoryOrder.RELAXED, MemoryOrder.RELEASE))
     if v.type.shape and len(v.type.shape) != a.ndim:
@@ -412,7 +383,7 @@ def _gather(b: Builder, a: Array, places: list[Place], mask: object, padding_val
     pointer, inside = locate(b, a, places, check, mask)
     if isinstance(padding_value, int) and padding_value == 0:  # zero of every type
         return memory.load(b, pointer, inside)
-    fill = widened(b, padding_value, a.dtype, "padding_value")
+    fill = implicit(b, padding_value, a.dtype, "padding_value")
     return memory.load(b, pointer, inside, fit(b, fill, pointer.type.shape, "padding_value"))
 
 
@@ -445,7 +416,7 @@ def scatter(
 
 
 def _scatter(b: Builder, a: Array, places: list[Place], value: object, mask: object, check: bool) -> None:
-    v = widened(b, value, a.dtype, "value")
+    v = implicit(b, value, a.dtype, "value")
     pointer, inside = locate(b, a, places, check, mask)
     memory.store(b, pointer, fit(b, v, pointer.type.shape, "value"), inside)
 
@@ -550,7 +521,7 @@ def store_advanced_indexing(
     """
     a = as_array(array)
     check_hints(latency, allow_tma=allow_tma)
-    v, places = widened(b, tile, a.dtype, "tile"), advanced_places(b, a, indices)
+    v, places = implicit(b, tile, a.dtype, "tile"), advanced_places(b, a, indices)
     if v.type.shape not in ((), common_shape(places)):
         raise KernelTypeError(
             f"the tile has shape {list(v.type.shape)}, the indices stand for {list(common_shape(places))}",
@@ -646,7 +617,7 @@ def store_(
 ) -> None:
     """``view.store(index, tile)``: writes a tile that broadcasts to the view's, nothing outside of the array."""
     check_hints(latency, allow_tma=allow_tma, check_bounds=check_bounds)
-    v = fit(b, widened(b, tile, view.dtype, "tile"), view.tile_shape, "tile")
+    v = fit(b, implicit(b, tile, view.dtype, "tile"), view.tile_shape, "tile")
     pointer, inside = locate(b, view.array, view.places(b, index), check_bounds)
     memory.store(b, pointer, v, inside)
 
