@@ -1,5 +1,5 @@
 """The Python of kernels about arrays, where it is more than kernels about pointers have: functions in functions,
-starred values, records, comprehensions over compile-time values, and what is computed by Python itself."""
+starred values, records, and comprehensions over compile-time values. `SPELLED` has its handlers."""
 
 from __future__ import annotations
 
@@ -7,35 +7,29 @@ import ast
 import builtins
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import is_dataclass, replace
 from enum import Enum
 from functools import cached_property, partial, reduce
-from itertools import islice
 from types import BuiltinMethodType, FunctionType, MethodType, ModuleType, WrapperDescriptorType
 from typing import Any
 
 from ..dtypes import DType
-from ..errors import KernelSyntaxError, KernelTypeError, StaticEvalError, TinytonError
+from ..errors import KernelSyntaxError, KernelTypeError
 from ..ir import Value
 from ..language import LanguageFunction
-from ..ops.typing import FString, Struct, describe, flatten, is_record, taken_apart
+from ..ops.typing import FString, Struct, describe, is_record, taken_apart
 from ..spelling import ConstantAnnotation
 from . import expressions
-from .calls import MADE, Closure, changeable, construct, helper, operator_of
+from .calls import MADE, Closure, changeable, construct, operator_of
 from .expressions import BINARY, COMPARE, apply, binary, compare_all, compare_two, python
 from .flow import assigned
 from .source import as_function
 from .statements import assign_to
+from .static import run_time, static
 from .tracer import BUILTINS, SPELLED, Frame, Tracer, visits
 
-MOST = 1000  # rounds of a loop over ct.static_iter
 STATIC = ("static_eval", "static_iter", "static_assert")  # whose arguments Python computes
 ORDER = {ast.Lt: ast.Lt, ast.LtE: ast.Lt, ast.Gt: ast.Gt, ast.GtE: ast.Gt}
-
-
-def run_time(*xs: object) -> bool:
-    return any(isinstance(v, Value) for v in flatten(xs)[0])
 
 
 # -- functions ---------------------------------------------------------------------------------------------------------
@@ -328,100 +322,3 @@ def truth(t: Tracer, x: object, node: ast.expr) -> bool:
         with t.at(node):
             raise KernelTypeError("a comprehension's condition must be known when the kernel is compiled")
     return bool(x)
-
-
-# -- what Python computes ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Opaque:
-    """A run-time value in an expression that Python computes: it can be passed on, and asked for what is known."""
-
-    value: Value
-
-    def __getattr__(self, name: str) -> object:
-        kind = self.value.type
-        if name == "type":
-            return kind
-        if name in ("dtype", "shape", "ndim") and not kind.pointer:
-            return {"dtype": kind.dtype, "shape": kind.shape, "ndim": len(kind.shape)}[name]
-        raise AttributeError(f"a value of the run time has .dtype, .shape and .ndim here, no .{name}")
-
-
-def _refused(self: Opaque, *args: object) -> Any:
-    raise StaticEvalError(f"this needs {self.value.type}, a value that is known only when the kernel runs")
-
-
-for _word in "bool index int float len iter getitem call format str repr neg pos abs invert contains".split():
-    setattr(Opaque, f"__{_word}__", _refused)
-for _word in "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift".split():
-    setattr(Opaque, f"__{_word}__", _refused)
-    setattr(Opaque, f"__r{_word}__", _refused)
-for _word in "lt le gt ge eq ne".split():
-    setattr(Opaque, f"__{_word}__", _refused)
-
-
-def static(t: Tracer, node: ast.expr, traced: bool = False) -> object:
-    """The value that Python itself gives an expression, with the names of the kernel; ``traced``: or else the kernel,
-    if it is known then."""
-    node, names = (node.value if isinstance(node, ast.Starred) else node), {}
-    for name in sorted({n.id for n in ast.walk(node) if isinstance(n, ast.Name)}):
-        try:
-            names[name] = t.lookup(name)
-        except TinytonError:  # one of the expression's own, or Python says that it is not there
-            continue
-    for x in names.values():
-        watch(t, x)
-    with t.at(node):
-        try:
-            hidden = {name: swapped(x, Value, Opaque) for name, x in names.items()}
-            found = eval(compile(ast.Expression(node), "<kernel>", "eval"), hidden)  # noqa: S307  (the user's own text)
-        except Exception as error:
-            if traced:
-                with suppress(TinytonError):
-                    if not run_time(found := t.visit(node)):
-                        return found
-            if isinstance(error, TinytonError) and type(error) is not TinytonError:
-                raise
-            raise StaticEvalError(f"{type(error).__name__}: {error}") from None
-    return swapped(tuple(found) if isinstance(found, list) else found, Opaque, lambda x: x.value)
-
-
-def _package(function: Callable) -> str:
-    return (function.__module__ or "").split(".")[0]
-
-
-def watch(t: Tracer, function: object) -> None:
-    """What the program's functions read that Python runs belongs to the kernel's key too, if it can."""
-    if isinstance(function, FunctionType) and _package(function) == _package(t.root.function):
-        with suppress(TinytonError, TypeError):
-            source = helper(function, t.source.spelling)  # type: ignore[arg-type]
-            near = [source.scope().get(path.split(".")[0]) for path in source.watched]
-            hash(tuple(near))
-            if source not in t.root.calls:
-                t.root.calls[source] = None
-                for x in near:
-                    watch(t, x)
-
-
-def swapped(x: object, kind: type, other: Callable) -> Any:
-    leaves, rebuild = flatten(x)
-    return (
-        rebuild([other(v) if isinstance(v, kind) else v for v in leaves])
-        if any(isinstance(v, kind) for v in leaves)
-        else x
-    )
-
-
-def iterated(over: Any) -> tuple:
-    """The elements of what a kernel goes through when it is compiled."""
-    try:
-        found = tuple(islice(iter(over), MOST + 1))
-    except TypeError:
-        what = f"static_iter goes through a sequence, not {describe(over)}"
-        raise KernelTypeError(what, argument="iterable") from None
-    if len(found) > MOST:
-        raise StaticEvalError(
-            f"static_iter goes through at most {MOST} elements, which would each be code", argument="iterable"
-        )
-    return tuple(swapped(x, Opaque, lambda v: v.value) for x in found)

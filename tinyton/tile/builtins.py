@@ -11,7 +11,7 @@ from typing import Any
 from ..dtypes import DType, bool_, float32, int32, round_to
 from ..errors import KernelTypeError, KernelValueError, StaticAssertionError, TinytonError
 from ..frontend.calls import Source, helper
-from ..frontend.spelled import iterated
+from ..frontend.static import iterated
 from ..ir import Builder, Value
 from ..ops import OPS
 from ..ops.typing import Operand, cast_value, describe, flatten, literal, number
