@@ -23,6 +23,7 @@ WORDING = (
     (r"where its mask is off this load", "outside of the array, or where its mask is off, this load"),
     (r"give an other= that comes", "a padding that comes"),
     (r"what its other= says", "its padding"),
+    (r"(next_power_of_2.*) and mask the rest", r"\1; a load pads what is beyond the array, a store leaves it out"),
     (r"@tt\.jit", "@ct.kernel"),
     (r"tt\.constexpr", "ct.Constant"),
     (r"\btt\.", "ct."),
