@@ -249,6 +249,21 @@ def k(x, values, places, M: tt.constexpr, N: tt.constexpr):
 
 
 @pytest.mark.parametrize("mapping", MAPPINGS, indirect=True)
+def test_where_the_extremes_of_any_extents_are(mapping, rng):
+    k = kernel("""
+@tt.jit
+def k(x, places, M: tt.constexpr, N: tt.constexpr):
+    v = tt.load(x + tt.arange(0, M)[:, None] * N + tt.arange(0, N)[None, :])
+    tt.store(places, tt.argmax(v))
+    tt.store(places + 1 + tt.zeros((1, 1), tt.int32), tt.argmin(v, keep_dims=True))
+    tt.store(places + 2, tt.argmin(tt.load(x + 2 * tt.arange(0, N))))
+""")
+    x, places = rng.integers(0, 9, (3, 7)).astype(np.int32), np.full(3, -1, np.int32)
+    k[1](x, places, 3, 7, num_warps=mapping.warps)
+    assert places.tolist() == [x.argmax(), x.argmin(), x.ravel()[:14:2].argmin()]
+
+
+@pytest.mark.parametrize("mapping", MAPPINGS, indirect=True)
 @pytest.mark.parametrize("dtype", ["int8", "int64", "uint32", "float16", "float64", "bool"])
 def test_element_types(mapping, dtype, rng):
     k = kernel("""

@@ -13,8 +13,8 @@ from ..errors import KernelTypeError
 from ..ir import Builder, Type, Value
 from ..layout import whole
 from . import op
-from .arithmetic import and_, eq, extreme, maximum, minimum, ne, or_, where
-from .rearrange import expand_dims, indices, ravel
+from .arithmetic import add, and_, eq, extreme, maximum, minimum, mul, ne, or_, where
+from .rearrange import expand_dims, indices
 from .shape import expand
 from .typing import Operand, axes_of, axis_of, cast_value, constant_dtype, number
 
@@ -200,17 +200,16 @@ def _place(b: Builder, x: Operand, best: Value, axis: object, keep_dims: bool) -
     """The first coordinate along ``axis`` (None: of the elements in row-major order) where ``x`` is ``best``."""
     v = number(b, x)
     rank = len(v.type.shape)
-    if axis is None:
-        v, k = ravel(b, v), 0
-    else:
-        k = axis_of(axis, rank)
-        best = best if keep_dims else expand_dims(b, best, k)
-    n = v.type.shape[k]
-    at = indices(b, n, k, len(v.type.shape))
+    axes = range(rank) if axis is None else [axis_of(axis, rank)]
+    if axis is not None and not keep_dims:
+        best = expand_dims(b, best, axes[0])
+    at, *inner = (indices(b, v.type.shape[k], k, rank) for k in axes)
+    for more in inner:
+        at = add(b, mul(b, at, math.prod(more.type.shape)), more)
     here = eq(b, v, best)
     if v.type.dtype.is_float:
         here = or_(b, here, and_(b, ne(b, v, v), ne(b, best, best)))
-    place = reduce(b, where(b, here, at, n - 1), "min", k, keep_dims and axis is not None)
+    place = reduce(b, where(b, here, at, math.prod(at.type.shape) - 1), "min", axis, keep_dims and axis is not None)
     return expand_dims(b, place, tuple(range(rank))) if keep_dims and axis is None else place
 
 
