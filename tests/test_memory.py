@@ -470,3 +470,16 @@ def test_a_views_memory_is_its_span(interpreter):
     for at in (-16, 1):
         with pytest.raises(tt.errors.OutOfBoundsError, match=f"element {at} of x, which has elements -15 to 0"):
             k[1](base[32:16:-1], at)
+
+
+def test_an_offset_of_constants_does_not_wrap_around(executor):
+    k = kernel("""
+@tt.jit
+def k(x, out):
+    small = (-tt.full((), 1, tt.uint8)) & 255
+    tt.store(out, tt.load(x + (small * 3 + 1)))
+    tt.store(out + 1, small * 3 + 1)
+""")
+    x, out = np.arange(800, dtype=np.int32), np.zeros(2, np.int32)
+    k[1](x, out)
+    assert out.tolist() == [766, 254]

@@ -63,7 +63,7 @@ def known(op: Op) -> str | None:
 def front(source: Source, spec: Specialization) -> Kernel:
     """Source to IR: traced, addresses widened, folded; verified after each step."""
     kernel = verify(trace(source, spec.types(), dict(spec.constants), spec.weak()), known)
-    kernel = verify(fold(kernel), known)
+    kernel = verify(fold(kernel, wrap=False), known)
     kernel = verify(widen(kernel, analyse(kernel, {})), known)
     return verify(fold(drop_sure(kernel, analyse(kernel, {}))), known)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import replace
 
 import numpy as np
@@ -11,14 +12,19 @@ from ..ir import Block, Builder, Kernel, Op, Value, rewrite, uses
 from ..ops import OPS
 from .axisinfo import Info, holds
 
+NEUTRAL: dict[str, tuple] = {  # for these kinds of results, the operand that changes nothing
+    **dict.fromkeys(("add", "sub"), ({"i", "u"}, 0)),
+    "mul": ({"i", "u"}, 1),
+    "addptr": ({"pointer"}, 0),
+    "and": ({"b"}, True),
+}
 
-NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "addptr": 0}  # the second operand that changes nothing
 
-
-def fold(kernel: Kernel) -> Kernel:
+def fold(kernel: Kernel, wrap: bool = True) -> Kernel:
     """Before: ``t1 = const 2; t2 = cast t1 -> f32; t3 = mul x t2; t4 = mul x t2``. After: ``t2 = const 2.0; t3 = mul
-    x t2``. Of integers and pointers, ``x + 0`` and ``x * 1`` are ``x``."""
-    kernel = rewrite(_settle(kernel), _visit())
+    x t2``. Of integers and pointers, ``x + 0`` and ``x * 1`` are ``x``. ``wrap=False`` leaves alone what would wrap
+    around: as an offset it does not."""
+    kernel = rewrite(_settle(kernel), _visit(wrap))
     while (swept := _sweep(kernel)) is not kernel:
         kernel = swept
     return kernel
@@ -75,7 +81,13 @@ def _settle(kernel: Kernel) -> Kernel:
     return replace(kernel, body=clean(kernel.body)) if same else kernel
 
 
-def _visit():
+def _wraps(op: Op, operands: list) -> bool:
+    exact = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg}
+    dtype = op.result.type.dtype
+    return op.name in exact and dtype.is_int and not dtype.range[0] <= exact[op.name](*operands) <= dtype.range[1]
+
+
+def _visit(wrap: bool):
     constants: dict[Value, object] = {}
     whole: dict[Value, int] = {}  # integers that are the same everywhere in a tile
     seen: dict[tuple, Value] = {}
@@ -88,16 +100,22 @@ def _visit():
             if dtype.is_float or (isinstance(value, int) and dtype.range[0] <= value <= dtype.range[1]):
                 value = float(round_to(value, dtype)) if dtype.is_float else value  # type: ignore[arg-type]
                 op = Op("const", (), op.results, {"value": value}, (), op.loc)
-        elif OPS[op.name].kind == "elementwise" and op.operands and all(v in constants for v in op.operands):
+        elif (
+            OPS[op.name].kind == "elementwise"
+            and op.operands
+            and all(v in constants for v in op.operands)
+            and (wrap or not _wraps(op, [constants[v] for v in op.operands]))
+        ):
             dtypes = [v.type.dtype.register.numpy for v in op.operands]
             with np.errstate(all="ignore"):
                 args = [np.asarray(constants[v], d) for v, d in zip(op.operands, dtypes, strict=True)]
                 value = round_to(OPS[op.name].numpy(*args), op.result.type.dtype).item()
             op = Op("const", (), op.results, {"value": value}, (), op.loc)
-        if op.name in NEUTRAL and not op.result.type.dtype.is_float or op.name == "addptr":
-            turned = op.operands[::-1] if op.name in ("add", "mul") else op.operands
+        kinds, neutral = NEUTRAL.get(op.name, ((), 0))
+        if kinds and ("pointer" if op.result.type.pointer else op.result.type.dtype.kind) in kinds:
+            turned = op.operands if op.name in ("sub", "addptr") else op.operands[::-1]
             for x, y in (op.operands, turned):
-                if whole.get(y) == NEUTRAL[op.name] and not (op.result.name and x.name):
+                if whole.get(y) == neutral and not (op.result.name and x.name):
                     renamed[op.result] = x
                     return True
         if OPS[op.name].kind in ("elementwise", "typed", "index", "view"):
