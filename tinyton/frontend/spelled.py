@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import is_dataclass, replace
 from enum import Enum
 from functools import cached_property, partial, reduce
@@ -92,7 +92,7 @@ def arguments(t: Tracer, node: ast.Call, function: object) -> tuple[list, dict[s
     value: Callable[[ast.expr], object] = t.visit
     if isinstance(function, LanguageFunction) and function.__name__ in STATIC:
         value = partial(static, t, traced=function.__name__ == "static_assert")
-    args, kwargs = list(starred(t, node.args, value)), {}
+    args, kwargs = starred(t, node.args, value), {}
     for k in node.keywords:
         given = {k.arg: value(k.value)} if k.arg else value(k.value)
         if not isinstance(given, dict) or kwargs.keys() & given.keys():
@@ -105,17 +105,19 @@ def arguments(t: Tracer, node: ast.Call, function: object) -> tuple[list, dict[s
     return args, kwargs
 
 
-def starred(t: Tracer, nodes: list[ast.expr], value: Callable[[ast.expr], object]) -> Iterator[object]:
+def starred(t: Tracer, nodes: list[ast.expr], value: Callable[[ast.expr], object]) -> list[object]:
     """The values of expressions, those under a star one by one."""
+    out: list[object] = []
     for node in nodes:
         x = value(node.value if isinstance(node, ast.Starred) else node)
         if not isinstance(node, ast.Starred):
-            yield x
+            out.append(x)
         elif isinstance(x, (tuple, dict, range)):
-            yield from x
+            out += x
         else:
             with t.at(node):
                 raise KernelTypeError(f"* is of a tuple, not {describe(x)}")
+    return out
 
 
 def meaning(t: Tracer, key: object) -> Callable | None:

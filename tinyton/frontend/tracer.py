@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 
 from .._later import LATER
-from ..errors import KernelSyntaxError, KernelTypeError, Loc, TinytonError
+
+# >>> stage 6
+from ..errors import KernelSyntaxError, KernelTypeError, Loc, RecursiveCallError, TinytonError
+
+# === before
+# from ..errors import KernelSyntaxError, KernelTypeError, Loc, TinytonError
+# <<<
 from ..ir import Block, Builder, Kernel, Op, Type, Value
 from ..ops import PUBLIC, Entry
 
@@ -147,6 +153,10 @@ class Tracer:
         except RecursionError:
             if not isinstance(node, ast.stmt):
                 raise
+            # >>> stage 6
+            if self.calls:
+                raise RecursiveCallError("calls in calls nest too deeply here", self.loc(node)) from None
+            # <<<
             raise KernelSyntaxError("this nests too deeply; give parts of it names", self.loc(node)) from None
         except TinytonError as error:
             if error.loc is None:
