@@ -53,7 +53,7 @@ class Variant:
     @property
     def constants(self) -> dict[str, object]:
         """The constexpr values that are baked in."""
-        return dict(self.specialization.constants)
+        return {n: x for n, x in self.specialization.constants if n in self.python.constexprs or x is None}
 
     def explain(self) -> Any:
         """Every stage of this kernel's way, printed: source, IR, layouts, C, PTX."""

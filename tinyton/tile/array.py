@@ -24,7 +24,7 @@ def method(owner: type[Struct]) -> Callable[[Callable], Callable]:
     return register
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Array(Struct):
     """An array argument. ``.shape`` and ``.strides`` (in elements) are tuples of run-time ints; a stride of 1 is a
     constant. ``.dtype`` and ``.ndim`` are known when the kernel is compiled.
@@ -54,6 +54,9 @@ class Array(Struct):
 
     def __str__(self) -> str:
         return f"an array of {self.ndim} dimension{'s' * (self.ndim != 1)} of {self.dtype}"
+
+    def __repr__(self) -> str:
+        return f"Array({self.ndim})"
 
     def subscript(self, b: Builder, index: Callable[[], object]) -> object:
         raise KernelTypeError(
