@@ -209,7 +209,7 @@ def noted(out, at, x):
     finally:
         ct.store(out, at + 1, y * 10)
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Bracket:
     out: object
     at: int
@@ -366,6 +366,8 @@ x, y = v
 ct.store(out, 7, v.x * 100 + v.y * 10 + x + y + v.sum() + len(v) + v[0])
 f = functools.partial(plain, k=4, z=1)
 ct.store(out, 8, f(n) + functools.partial(p.moved, 3)().a)
+b = Bracket(None, n)
+ct.store(out, 10, (b == b) + (b == Bracket(None, n)) * 2 + (b != Bracket(None, n)) * 4)
 ct.store(out, 9, isinstance(c, Config) + isinstance(v, tuple) * 2 + isinstance(3, Pair) * 4)
 """,
     "enums": """

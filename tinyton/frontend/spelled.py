@@ -239,6 +239,8 @@ def compare(t: Tracer, node: ast.Compare) -> object:
             return found if kind is ast.In else opposite(found)
         same = isinstance(x, tuple) and isinstance(y, tuple)
         if type(x) is type(y) and is_record(x):
+            if kind in (ast.Eq, ast.NotEq) and not type(x).__dataclass_params__.eq:
+                return (x is y) is (kind is ast.Eq)
             same = kind in (ast.Eq, ast.NotEq) or type(x).__dataclass_params__.order
         if same and kind in (ast.Eq, ast.NotEq, *ORDER):
             left, right = (list(taken_apart(v)[1]) for v in (x, y))  # type: ignore[index]
