@@ -702,7 +702,15 @@ ct.static_assert(out.dtype == np.float32 and np.dtype("float32") == out.dtype !=
 same = (out.dtype == np.float32, ct.float16 == out.dtype, n.dtype != INT32, n.dtype == "a", n == None)
 ct.store(out, 0, sum_of(same))
 """
-    head = "import numpy as np\nINT32 = np.dtype('int32')\ndef sum_of(xs):\n    s = 0\n    for x in xs:\n        s = s * 2 + x\n    return s\n"
+    head = """
+import numpy as np
+INT32 = np.dtype("int32")
+def sum_of(xs):
+    s = 0
+    for x in xs:
+        s = s * 2 + x
+    return s
+"""
     assert launched(defined(module(head, text, "out, n")), 3)[0] == 16
 
 
