@@ -561,3 +561,16 @@ def test_views_of_elements_are_passed_around(executor):
     x = Guarded(7, np.int32)
     ct.launch(None, (1,), each, (x.array, 9))
     assert x.check().tolist() == [0, 1, 4, 9, 104, 25, 36]
+
+
+def test_examples_of_methods(executor):
+    """What the docstrings of arrays' and views' methods show."""
+    import doctest
+
+    from tinyton.tile.array import Array
+    from tinyton.tile.memory import RawMemory, TiledView
+
+    rules = [rule for owner in (Array, TiledView, RawMemory) for rule in owner.METHODS.values()]
+    runner, finder = doctest.DocTestRunner(verbose=False), doctest.DocTestFinder(recurse=False)
+    results = [runner.run(test) for rule in (Array, *rules) for test in finder.find(rule, rule.__name__)]
+    assert not any(r.failed for r in results) and sum(r.attempted for r in results) >= 16
