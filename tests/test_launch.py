@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import sys
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 
@@ -620,6 +621,38 @@ def test_streams_of_other_libraries(monkeypatch):
     assert (small == 5).all()
     for wrong in ("stream", object(), True, 2.0):
         refused(tt.LaunchError, lambda w=wrong: put[1](small, 9, 1.0, BLOCK=16, stream=w), "PyCUDA, torch or CuPy")
+
+
+def test_the_order_of_two_streams(monkeypatch):
+    """What the driver is told, on a machine without one."""
+    from types import SimpleNamespace
+
+    from tinyton.backends import cuda
+
+    told = []
+    monkeypatch.setattr(
+        cuda, "_driver", lambda name, *args: told.append((name, [getattr(a, "value", a) for a in args]))
+    )
+    monkeypatch.setitem(sys.modules, "torch", None)
+    executor = object.__new__(cuda.Executor)
+    executor.cu, executor._side = SimpleNamespace(Stream=type("Stream", (), {"handle": 99})), None
+    for stream in (70, SimpleNamespace(cuda_stream=70), SimpleNamespace(ptr=70)):
+        told.clear()
+        with executor._after_torch(stream) as where:
+            assert where.handle == 99
+            assert [(name, args[0]) for name, args in told[2:3]] == [("cuStreamWaitEvent", 99)]
+            assert told[1][0] == "cuEventRecord" and told[1][1][1] == 70
+        assert told[5][0] == "cuEventRecord" and told[5][1][1] == 99
+        assert (told[6][0], told[6][1][0]) == ("cuStreamWaitEvent", 70)
+    own = executor.cu.Stream()
+    for stream, want in ((None, None), (0, None), (1, None), (SimpleNamespace(ptr=0), None), (own, own)):
+        told.clear()
+        with executor._after_torch(stream) as where:
+            assert where is want
+        assert not told
+    for wrong in ("stream", object(), True, 2.0):
+        with pytest.raises(tt.LaunchError, match="give a stream of PyCUDA, torch or CuPy"):
+            cuda._handle(wrong)
 
 
 def test_a_stream_of_something_else(monkeypatch):
