@@ -117,7 +117,7 @@ class Program:
         args = [self.argument(a) for a in arrays]
         for v in self.scalars.values():
             if isinstance(v, float):
-                args.append(Tile(np.float32(v), "float32", weak=True))
+                args.append(Tile(np.float32(v), "float32", wide=np.float64(v), weak=True))
             elif isinstance(v, bool):
                 args.append(Tile(np.bool_(v), "bool"))
             else:

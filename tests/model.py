@@ -43,7 +43,8 @@ def together(a, b):
 
 class Tile:
     """A tile or a scalar. ``err`` bounds how far an executor's elements may be off (None: not at all), ``wide`` is what
-    an integer is as an offset, where its leaves are int64. ``weak`` is a float argument, whose type is still open."""
+    an integer is as an offset, where its leaves are int64. ``weak`` is a float argument, whose type is still open;
+    ``wide`` is what it is in 64 bits."""
 
     def __init__(self, v, d, err=None, wide=None, weak=False):
         self.v, self.d, self.err, self.weak = np.asarray(v), d, err, weak
@@ -99,7 +100,7 @@ def made(v, d, err=None, wide=None):
 def cast(x, d):
     if x.d == d and not x.weak:
         return x
-    v = x.v
+    v = x.wide if x.weak and d == "float64" else x.v
     if d == "bool":
         v = v != 0
     elif d in INTS and x.d in FLOATS:

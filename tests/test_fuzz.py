@@ -44,3 +44,11 @@ def test_the_bounds_of_errors_are_tight_enough(interpreter):
     got, want = case.run("interpreter")[1], case.want()[1]
     assert fuzz.agree(got, want).all()
     assert not fuzz.agree(got * np.float32(1.001), want).any()
+
+
+def test_a_float_argument_is_whole_beside_float64(executor):
+    case = program("tt.where(i > 1, f, tt.full((4,), 3.0, tt.float64)) + f")
+    case.scalars["f"] = 0.1
+    case.arrays[1].d = "float64"
+    case.check(executor)
+    assert case.want()[1].data.tolist() == [3.1, 3.1, 0.2, 0.2]
