@@ -4,7 +4,8 @@ memory, uninitialised reads, wrong barriers.
     python tools/sanitize.py [tests ...] [--tools memcheck,racecheck] [-n 4]
 
 The tests run once without a tool, so that no compiler runs under one, and then under all tools at a time. They are
-dealt out to ``-n`` processes a tool. With the kernels in the cache (TINYTON_CACHE_DIR), an H200 and 16 cores take under a minute.
+dealt out to ``-n`` processes a tool.
+On an H200 with 16 cores it takes less than a minute, if the kernels are in the cache (TINYTON_CACHE_DIR).
 """
 
 from __future__ import annotations
