@@ -495,6 +495,8 @@ def test_functions(executor, dtype):
         wants += [1 / np.sqrt(plus.astype(np.float64)), np.arctan2(wide, 2), wide**1.5]
     rtol = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-5, "float64": 1e-12}[kind]
     for k, want in enumerate(wants):
+        with np.errstate(over="ignore"):
+            want = want.astype(out.dtype).astype(np.float64)  # beyond the greatest number it is infinite
         np.testing.assert_allclose(out[k].astype(np.float64), want, rtol, 1e-6, err_msg=str([*names, "", "", ""][k]))
     assert nan.tolist() == (wide == 0).tolist()
 

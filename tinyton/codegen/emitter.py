@@ -21,10 +21,12 @@ from ..ops import OPS
 from ..passes.plan import Plan, padded, seen
 from .dialect import Dialect
 from .scope import LONG, Scope, mask_of, thread_bits, times
-from .writer import Writer, parenthesised
+from .writer import CALLED, Writer, parenthesised
 
 Joined = Callable[["Emitter", Op, Scope], None]
 SCALAR = Layout((), (), ())
+LANES = 8  # elements that a CPU computes at once where the C compiler would not see that it can
+BY_LANES = CALLED - {"sin", "cos", "tan"}  # whose vectors are less exact for great numbers
 BITS = {2: "unsigned short", 4: "unsigned int", 8: "uint2", 16: "uint4"}  # as many bytes, in CUDA's own types
 
 
@@ -41,6 +43,8 @@ class Group:
 
 class Emitter(Writer):
     """Emits one planned kernel."""
+
+    lanes = LANES
 
     def __init__(self, plan: Plan, dialect: Dialect):
         super().__init__(plan.kernel, plan.threads, dialect)
@@ -276,6 +280,40 @@ class Emitter(Writer):
                 seen.update(self.made[v].operands)
         return found
 
+    # -- lanes of a CPU --------------------------------------------------------------------------------------------
+
+    def by_lanes(self, dtype: DType, registers: int) -> bool:
+        """True where one thread walks a whole tile of floats, so that OpenCL's vectors pay."""
+        alone = self.threads == 1 and self.dialect.name == "opencl"
+        return alone and dtype.is_float and registers >= 4 * LANES
+
+    def in_order(self, v: Value, layout: Layout) -> str:
+        """The registers of a tile that is looked at in ``layout``, as an array."""
+        self.close()
+        if self.arrays.get(v, ("", None))[1] == layout:
+            return self.arrays[v][0]
+        name = self.fresh(self.name(v))
+        self.line(f"{self.ctype(v)} {name}[{layout.registers}];")
+        self.materialise(v, name, layout)
+        return name
+
+    def call_by_lanes(self, op: Op) -> None:
+        """A function of one tile: its argument goes where the result will be."""
+        self.close()
+        self.comment([op])
+        self.declare(op.result)
+        name, layout = self.arrays[op.result]
+        self.materialise(op.operands[0], name, layout)
+        x, dtype = self.fresh("x"), op.result.type.dtype
+        self.line(f"for (int r = 0; r < {layout.registers}; r += {LANES}) {{")
+        self.line(f"    const {self.c(dtype)}{LANES} {x} = vload{LANES}(0, {name} + r);")
+        self.line(f"    vstore{LANES}({OPS[op.name].emit(self, op, x)}, 0, {name} + r);")
+        self.line("}")
+        if dtype.is_half:
+            with self.loop(layout, []) as s:
+                cell = self.cell(op.result, s)
+                s.line(f"{cell} = {self.use('round_' + dtype.name)}({cell});")
+
     # -- scalars ---------------------------------------------------------------------------------------------------
 
     def define_scalar(self, op: Op) -> None:
@@ -422,7 +460,11 @@ class Emitter(Writer):
             if not op.result.type.shape:
                 self.define_scalar(op)
             elif op.result not in self.plan.cheap:
-                self.join(op, None)
+                call = op.name in BY_LANES and [v.type.dtype for v in op.operands] == [op.result.type.dtype]
+                if call and self.by_lanes(op.result.type.dtype, self.plan.layouts[op.result].registers):
+                    self.call_by_lanes(op)
+                else:
+                    self.join(op, None)
         self.op = outer
 
 

@@ -57,6 +57,10 @@ def _emit_reduce(e, op):
     how, axes, dtype = op.attrs["combine"], op.attrs["axes"], op.result.type.dtype
     layout = e.reduce_layout(op)
     rest = layout.without(axes)
+    inner = layout.runs()[0] if layout.registers > 1 else None
+    if inner and rest.registers << inner.bits == layout.registers and inner.dim in axes and not _ragged(layout, x):
+        if e.by_lanes(dtype, 1 << inner.bits):
+            return _reduce_by_lanes(e, op, e.in_order(x, layout), rest, 1 << inner.bits)
     zero = e.dialect.literal(identity(how, dtype), dtype)
     e.declare(op.result, rest, zero)
     kept = tuple(bits for d, bits in enumerate(whole(layout.shape)) if d not in axes)
@@ -80,6 +84,35 @@ def _emit_reduce(e, op):
                 s.line(f"{cell} = {combine(e, how, dtype, cell, other)};")
     if warps:
         _across_warps(e, op, rest, warps, lanes)
+
+
+def _ragged(layout, x) -> bool:
+    return layout.shape != (x.type.shape or (1,))
+
+
+def _reduce_by_lanes(e, op, name, rest, count) -> None:
+    """Rows of ``count`` registers, several at a time; then the lanes are folded."""
+    how, dtype = op.attrs["combine"], op.result.type.dtype
+    e.declare(op.result, rest)
+    row, part = e.fresh("row"), e.fresh("part")
+    cell, first = e.arrays[op.result][0], name
+    if rest.registers > 1:
+        e.line(f"for (int {row} = 0; {row} < {rest.registers}; ++{row}) {{")
+        e.depth += 1
+        cell, first = f"{cell}[{row}]", f"{name} + {row} * {count}"
+    zero, width = e.dialect.literal(identity(how, dtype), dtype), e.lanes
+    kind = e.c(dtype)
+    e.line(f"{kind}{width} {part} = {zero};")
+    e.line(f"for (int r = 0; r < {count}; r += {width})")
+    e.line(f"    {part} = {combine(e, how, dtype, part, f'vload{width}(0, {first} + r)')};")
+    while width > 2:
+        half, width = e.fresh("part"), width // 2
+        e.line(f"const {kind}{width} {half} = {combine(e, how, dtype, f'{part}.lo', f'{part}.hi')};")
+        part = half
+    e.line(f"{cell} = {combine(e, how, dtype, f'{part}.lo', f'{part}.hi')};")
+    if rest.registers > 1:
+        e.depth -= 1
+        e.line("}")
 
 
 def _across_warps(e, op, rest, warps, lanes) -> None:
