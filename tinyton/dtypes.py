@@ -32,7 +32,7 @@ class DType:
 
     def __eq__(self, other: object) -> bool:
         """Of the same type of NumPy or torch, too."""
-        if isinstance(other, DType) or not _is_foreign(other):
+        if isinstance(other, DType) or not is_foreign(other):
             return self is other
         return BY_NAME.get(_name(other)) is self
 
@@ -118,7 +118,8 @@ def _name(dtype: object) -> str:
         return name
 
 
-def _is_foreign(x: object) -> bool:
+def is_foreign(x: object) -> bool:
+    """True for an element type of NumPy or torch."""
     return isinstance(x, np.dtype) or type(x).__name__ == "dtype" or isinstance(x, type) and issubclass(x, np.generic)
 
 

@@ -10,17 +10,16 @@ from . import op
 from .typing import broadcast, cast_value, constant_dtype, constant_int, literal, value_of
 
 
-def tile_shape(shape: object) -> tuple[int, ...]:
+def tile_shape(shape: object, argument: str = "shape") -> tuple[int, ...]:
     """A compile-time tuple of powers of two (an int stands for one dimension)."""
     extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     out = []
     for d, n in enumerate(extents):
-        n = constant_int(n, "shape")
+        n = constant_int(n, argument)
         if n < 1 or n & (n - 1):
             hint = f"; pass next_power_of_2({n}) = {next_power_of_2(n)} and mask the rest" if n > 0 else ""
-            raise KernelValueError(
-                f"dimension {d} of the tile is {n}, which is not a power of two{hint}", argument="shape"
-            )
+            what = f"dimension {d} of the tile is {n}, which is not a power of two{hint}"
+            raise KernelValueError(what, argument=argument)
         out.append(n)
     return tuple(out)
 

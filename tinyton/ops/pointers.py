@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ..dtypes import DType, int64
-from ..errors import KernelTypeError, KernelValueError, TinytonError
+from ..errors import KernelTypeError, KernelValueError
 from ..ir import Builder, Value
 from . import OPS, op
 from .arithmetic import add, and_, ge, lt, mul
@@ -109,11 +109,7 @@ def _array(base: object, shape: object, strides: object, block_shape: object) ->
     if pointer.type.shape:
         raise KernelTypeError(f"base is one pointer, not a tile of them ({pointer.type})", argument="base")
     extents = _numbers(shape, None, "shape")
-    try:
-        block = tile_shape(block_shape)
-    except TinytonError as error:
-        error.argument = "block_shape"
-        raise
+    block = tile_shape(block_shape, "block_shape")
     _numbers(block, len(extents), "block_shape")
     return pointer, extents, _numbers(strides, len(extents), "strides"), block
 

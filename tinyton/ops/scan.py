@@ -19,7 +19,7 @@ from .typing import Operand, axes_of, axis_of, broadcast, cast_value, constant_i
 Tiles = tuple[Value, ...]
 
 
-def _tiles(b: Builder, x: object) -> Tiles:
+def tiles_in(b: Builder, x: object) -> Tiles:
     tiles = tuple(number(b, v) for v in (x if isinstance(x, tuple) else (x,)))
     if not tiles:
         raise KernelTypeError("there is no tile in the tuple")
@@ -58,7 +58,7 @@ def reduce_with(b: Builder, input: object, axis: object, combine_fn: object, kee
     >>> out = np.zeros(1, int); k[1](out); out.tolist()
     [12]
     """
-    tiles = _tiles(b, input)
+    tiles = tiles_in(b, input)
     out = fold(b, tiles, axis, _combiner(b, combine_fn, tiles), keep_dims)
     return out if isinstance(input, tuple) else out[0]
 
@@ -116,7 +116,7 @@ def associative_scan(b: Builder, input: object, axis: object, combine_fn: object
     >>> out = np.zeros(4, int); k[1](out); out.tolist()
     [0, 3, 4, 4]
     """
-    tiles = _tiles(b, input)
+    tiles = tiles_in(b, input)
     out = scanned(b, tiles, axis, _combiner(b, combine_fn, tiles), reverse)
     return out if isinstance(input, tuple) else out[0]
 

@@ -4,67 +4,35 @@ compiled."""
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable
 from functools import partial, reduce, update_wrapper
 from typing import Any
 
-from ..dtypes import DType, bool_, float32, int32, round_to
+from ..dtypes import DType, bool_, float32, int32
 from ..errors import KernelTypeError, KernelValueError, StaticAssertionError, TinytonError
 from ..frontend.calls import Source, helper
-from ..frontend.static import iterated
+from ..frontend.static import iterated, run_time
 from ..ir import Builder, Value
 from ..ops import OPS
-from ..ops.typing import Operand, cast_value, describe, flatten, literal, number
+from ..ops.typing import Operand, cast_value, describe, number
+from .create import strictly
 from .language import MEANINGS, NAMES, SPELLING, function
 
-MEANINGS |= {ast.MatMult: "matmul", ast.Pow: "pow", pow: "pow", abs: "abs", divmod: "divmod"}
+
+def extreme(word: str, b: Builder, *xs: Any) -> Value:
+    values = xs[0] if len(xs) == 1 and isinstance(xs[0], tuple) else xs
+    if len(values) < 2:
+        raise KernelTypeError(f"{word} is of two or more; ct.{word}(x) is that of a tile's elements")
+    return reduce(partial(OPS[f"{word}imum"].rule, b), values)
 
 
-def meaning(*keys: Any) -> Callable[[Callable], Callable]:
-    """Registers a rule as what functions of Python are in kernels."""
-
-    def register(rule: Callable) -> Callable:
-        MEANINGS.update(dict.fromkeys(keys, rule))
-        return rule
-
-    return register
-
-
-def _extreme(key: Callable, op: str) -> None:
-    @meaning(key)
-    def rule(b: Builder, *xs: Any) -> Value:
-        values = xs[0] if len(xs) == 1 and isinstance(xs[0], tuple) else xs
-        if len(values) < 2:
-            raise KernelTypeError(
-                f"{key.__name__} is of two or more; ct.{key.__name__}(x) is that of a tile's elements"
-            )
-        return reduce(partial(OPS[op].rule, b), values)
-
-
-_extreme(max, "maximum")
-_extreme(min, "minimum")
-
-
-@meaning(bool)
-def as_bool(b: Builder, x: Operand) -> Value:
-    return cast_value(b, number(b, x), bool_)
-
-
-@meaning(int)
-def as_int(b: Builder, x: Operand) -> Value:
-    """A float becomes int32; an integer is one."""
+def converted(kinds: str, dtype: DType, b: Builder, x: Operand) -> Value:
+    """As ``dtype``, unless it is of one of these kinds."""
     v = number(b, x)
-    return v if v.type.dtype.kind in "iu" else cast_value(b, v, int32)
+    return v if v.type.dtype.kind in kinds else cast_value(b, v, dtype)
 
 
-@meaning(float)
-def as_float(b: Builder, x: Operand) -> Value:
-    """An integer becomes float32; a float is one."""
-    v = number(b, x)
-    return v if v.type.dtype.is_float else cast_value(b, v, float32)
-
-
-@meaning(len)
 def length(b: Builder, x: Any) -> int:
     """Of a tile, its first extent."""
     if isinstance(x, (tuple, dict)):
@@ -74,20 +42,20 @@ def length(b: Builder, x: Any) -> int:
     return x.type.shape[0]
 
 
-@meaning(DType)
 def typed(b: Builder, x: Any = 0, *, dtype: DType) -> Value:
     """``ct.int16(x)``: a number or a tile of that type; integers wrap around, floats are rounded."""
     if not isinstance(x, (bool, int, float)):
         return cast_value(b, number(b, x), dtype)
-    if dtype is bool_:
-        return literal(b, bool(x), dtype)
-    if dtype.is_float:
-        return literal(b, float(round_to(x, dtype)), dtype)
-    try:
-        low = dtype.range[0]
-        return literal(b, (int(x) - low) % (1 << dtype.bits) + low, dtype)
-    except (ValueError, OverflowError):
-        raise KernelValueError(f"{x} is no integer") from None
+    if dtype.is_float or dtype is bool_:
+        return strictly(b, x if dtype.is_float else bool(x), dtype)
+    if isinstance(x, float) and not math.isfinite(x):
+        raise KernelValueError(f"{x} is no integer")
+    return strictly(b, int(x), dtype)
+
+
+MEANINGS |= {ast.MatMult: "matmul", ast.Pow: "pow", pow: "pow", abs: "abs", divmod: "divmod", len: length, DType: typed}
+MEANINGS |= {max: partial(extreme, "max"), min: partial(extreme, "min"), bool: partial(converted, "b", bool_)}
+MEANINGS |= {int: partial(converted, "iu", int32), float: partial(converted, "f", float32)}
 
 
 @function(host=lambda expression: expression)
@@ -150,7 +118,7 @@ def static_assert(b: Builder, condition: object, message: object = "") -> None:
     ...     print(error.message)
     static_assert failed: a matrix is needed, not 1 dimensions
     """
-    if any(isinstance(v, Value) for v in flatten(condition)[0]):
+    if run_time(condition):
         what = f"static_assert needs a condition that is known when the kernel is compiled, not {describe(condition)}"
         raise KernelTypeError(what, argument="condition")
     asserted(condition, message)
@@ -169,7 +137,7 @@ def ensure_constant(b: Builder, value: object) -> object:
     >>> int(a[0])
     2
     """
-    if any(isinstance(v, Value) for v in flatten(value)[0]):
+    if run_time(value):
         raise KernelTypeError(f"a compile-time value is needed, not {describe(value)}", argument="value")
     return value
 

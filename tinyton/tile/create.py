@@ -2,77 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+from functools import partial
 
 import numpy as np
 
 from .. import dtypes
 from ..dtypes import DType, bool_, float32, float64, int32
-from ..errors import KernelTypeError, KernelValueError, TinytonError
+from ..errors import KernelTypeError, KernelValueError
 from ..ir import Builder, Value
 from ..ops import OPS
 from ..ops.arithmetic import add, and_, mul, ne, where
 from ..ops.create import tile_shape
 from ..ops.program import arange as indices
 from ..ops.typing import Operand, broadcast, cast_value, describe, literal, number, value_of
-from .language import function
+from .language import about, function, made, typed
 
 PYTHON = {int: int32, float: float32, bool: bool_}
 
 
-def typed(rule: Callable) -> Callable:
-    """A rule about shapes, in which what is wrong is wrong with a type."""
-
-    @wraps(rule)
-    def strict(*args: object, **kwargs: object) -> object:
-        try:
-            return rule(*args, **kwargs)
-        except KernelValueError as error:
-            raise KernelTypeError(error.message, error.loc, error.argument) from None
-
-    return strict
-
-
 def shape_of(shape: object, argument: str = "shape") -> tuple[int, ...]:
     """The extents of a tile, powers of two."""
-    try:
-        return tile_shape(shape)
-    except TinytonError as error:
-        raise KernelTypeError(error.message.replace("shape must", f"{argument} must"), argument=argument) from None
+    with typed():
+        return tile_shape(shape, argument)
 
 
 def dtype_of(x: object) -> DType:
     """The element type that a user names: ours, NumPy's, torch's, or Python's int, float and bool."""
     if isinstance(x, type) and x in PYTHON:
         return PYTHON[x]
-    known = isinstance(x, (DType, np.dtype)) or isinstance(x, type) and issubclass(x, np.generic)
-    if not known and type(x).__module__ != "torch":
+    if not isinstance(x, DType) and not dtypes.is_foreign(x):
         raise KernelTypeError(f"expected an element type such as ct.float32, not {describe(x)}", argument="dtype")
     return dtypes.from_numpy(x)
 
 
 def implicit(b: Builder, x: object, dtype: DType, argument: str) -> Value:
     """``x`` as ``dtype``, which may be wider, and no more than that: as a tile is stored."""
-    if not isinstance(x, (Value, bool, int, float)):
-        raise KernelTypeError(f"expected a tile or a number, not {describe(x)}", argument=argument)
-    v = number(b, x) if isinstance(x, Value) and x not in b.weak else value_of(b, x, dtype)
-    try:
-        fits = dtypes.promote(v.type.dtype, dtype) is dtype
-    except KernelTypeError:
-        fits = False
-    if not fits:
-        what = f"{v.type.dtype} does not widen to {dtype}; write .astype(ct.{dtype})"
-        raise KernelTypeError(what.replace("ct.bool)", "ct.bool_)"), argument=argument)
+    with about(argument):
+        v = number(b, value_of(b, x, dtype))
+    kind, word = v.type.dtype, "bool_" if dtype is bool_ else dtype
+    wider = kind.bits < dtype.bits and kind.kind + dtype.kind in ("ff", "ii", "uu", "ui")
+    if not (kind in (dtype, bool_) or wider or dtype.is_float and not kind.is_float):
+        raise KernelTypeError(f"{kind} does not widen to {dtype}; write .astype(ct.{word})", argument=argument)
     return cast_value(b, v, dtype)
 
 
 def strictly(b: Builder, x: object, dtype: DType) -> Value:
     """A number as ``dtype``: integers wrap around, floats are rounded."""
-    if isinstance(x, Value):
-        return cast_value(b, value_of(b, x, dtype), dtype)
     if not isinstance(x, (bool, int, float)):
-        return number(b, x)  # which says what is wrong
+        return cast_value(b, value_of(b, x, dtype), dtype)
     if isinstance(x, float) and dtype.is_int:
         return cast_value(b, literal(b, x, float64), dtype)
     if dtype.is_float:
@@ -132,23 +109,16 @@ def full(b: Builder, shape: int | tuple[int, ...], fill_value: Operand, dtype: o
     return broadcast(b, cast_value(b, v, kind), shape_of(shape))
 
 
-def _filled(name: str, number: int) -> None:
-    def rule(b: Builder, shape: int | tuple[int, ...], dtype: object) -> Value:
-        return full(b, shape, number, dtype)
+FILLED = """A tile of {0} of ``shape``, an int or a tuple of powers of two; () is a scalar.
 
-    rule.__doc__ = f"""A tile of {name} of ``shape``, an int or a tuple of powers of two; () is a scalar.
-
-    >>> import numpy as np, tinyton.tile as ct
-    >>> @ct.kernel
-    ... def k(out): ct.store(out, 0, ct.{name}(2, np.float32))
-    >>> out = np.full(2, 5, np.float32); ct.launch(None, (1,), k, (out,)); out.tolist()
-    [{number}.0, {number}.0]
-    """
-    function(name)(rule)
-
-
-_filled("zeros", 0)
-_filled("ones", 1)
+>>> import numpy as np, tinyton.tile as ct
+>>> @ct.kernel
+... def k(out): ct.store(out, 0, ct.{0}(2, np.float32))
+>>> out = np.full(2, 5, np.float32); ct.launch(None, (1,), k, (out,)); out.tolist()
+[{1}.0, {1}.0]"""
+for _n, _name in enumerate(("zeros", "ones")):
+    _rule = partial(lambda n, b, shape, dtype: full(b, shape, n, dtype), _n)
+    function()(made(_name, "shape dtype", _rule, FILLED.format(_name, _n)))
 
 
 @function()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 from .. import dtypes
+from ..errors import KernelTypeError, KernelValueError, TinytonError
 from ..ir import Value
 from ..language import DTYPES, LanguageFunction
 from ..ops import PUBLIC, Entry
@@ -33,14 +36,52 @@ WORDING = (
 SPELLING = Spelling("ct", FUNCTIONS, MEANINGS, WORDING)
 
 
-def function(name: str = "", host: Callable | None = None) -> Callable[[Callable], Callable]:
-    """Registers a typing rule as a function of this spelling; ``host`` is what it gives outside kernels."""
+@contextmanager
+def about(argument: str) -> Iterator[None]:
+    """What is wrong inside is wrong with this argument."""
+    try:
+        yield
+    except TinytonError as error:
+        error.argument = argument
+        raise
+
+
+@contextmanager
+def typed() -> Iterator[None]:
+    """What is wrong inside is wrong with a type."""
+    try:
+        yield
+    except KernelValueError as error:
+        raise KernelTypeError(error.message, error.loc, error.argument) from None
+
+
+def function(name: str = "", host: Callable | None = None, strict: bool = False) -> Callable[[Callable], Callable]:
+    """Registers a typing rule as a function of this spelling; ``host`` is what it gives outside kernels. In a rule that
+    is ``strict``, about shapes, what is wrong is wrong with a type."""
 
     def register(rule: Callable) -> Callable:
+        rule = typed()(rule) if strict else rule
         add(name or rule.__name__.rstrip("_"), Entry(rule.__name__, rule, None, None, "macro", host=host))  # type: ignore[arg-type]
         return rule
 
     return register
+
+
+def made(name: str, operands: str, body: Callable, doc: str, **options: object) -> Callable:
+    """A typing rule with these operands, and options with their defaults, that calls ``body`` with the builder, the
+    operands, and the options by name. An operand that is among the options has a default."""
+    words = operands.split()
+    params = [Parameter(p, Parameter.POSITIONAL_OR_KEYWORD, default=options.pop(p, Parameter.empty)) for p in words]
+    params += [Parameter(p, Parameter.KEYWORD_ONLY, default=x) for p, x in options.items()]
+    signature = Signature([Parameter("b", Parameter.POSITIONAL_OR_KEYWORD), *params])
+
+    def rule(*args: object, **kwargs: object) -> object:
+        call = signature.bind(*args, **kwargs)
+        call.apply_defaults()
+        return body(*call.args, **call.kwargs)
+
+    rule.__name__, rule.__doc__, rule.__signature__ = name, doc, signature  # type: ignore[attr-defined]
+    return rule
 
 
 def add(name: str, entry: Entry) -> None:

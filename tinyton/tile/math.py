@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from enum import Enum
-from inspect import Parameter, Signature
+from functools import partial
 
 from ..dtypes import bool_, float32, int32
 from ..errors import KernelTypeError
@@ -13,7 +13,7 @@ from ..ir import Builder, Value
 from ..ops import OPS
 from ..ops.rounding import narrow, rounded
 from ..ops.typing import Operand, cast_value, describe, is_weak, number, same_type
-from .language import MEANINGS, NAMES, function
+from .language import MEANINGS, NAMES, function, made
 
 
 class RoundingMode(Enum):
@@ -29,9 +29,8 @@ MEANINGS |= {ast.Div: "truediv", ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_
 MEANINGS |= {ast.USub: "negative"}
 EXACT = ("RN", "RZ", "RM", "RP")
 MODES = {"add": EXACT, "sub": EXACT, "mul": EXACT, "truediv": (*EXACT, "FULL", "APPROX"), "sqrt": (*EXACT, "APPROX")}
-MODES |= {"tanh": ("FULL", "APPROX"), "exp": ("FULL", "APPROX")}
+MODES |= {"tanh": ("FULL", "APPROX"), "exp": ("FULL", "APPROX"), "astype": (*EXACT, "RA")}
 FLUSH = ("add", "sub", "mul", "truediv", "minimum", "maximum", "exp2", "sqrt", "rsqrt")
-OPTIONS = {"rounding_mode": None, "flush_to_zero": False, "propagate_nan": False}
 
 
 def no_bool(name: str, *xs: Value) -> None:
@@ -45,7 +44,8 @@ def mode_of(name: str, mode: object) -> str:
         return ""
     if not isinstance(mode, RoundingMode) or mode.name not in MODES[name]:
         what = mode.name if isinstance(mode, RoundingMode) else describe(mode)
-        raise KernelTypeError(f"{name} is rounded by {', '.join(MODES[name])}; not {what}", argument="rounding_mode")
+        known = f"the rounding_mode of {name} is one of {', '.join(MODES[name])}"
+        raise KernelTypeError(f"{known}; not {what}", argument="rounding_mode")
     return mode.value
 
 
@@ -62,42 +62,40 @@ def special(b: Builder, name: str, xs: tuple[Value, ...], mode: str, flush: bool
     return narrow(b, v, kind, mode) if kind.is_half else v
 
 
-def _combined(b: Builder, name: str, *xs: Operand, **options: object) -> Value:
-    mode, flush = mode_of(name, options.get("rounding_mode")), bool(options.get("flush_to_zero"))
-    nan = {"propagate_nan": bool(options.get("propagate_nan"))} if name in ("minimum", "maximum") else {}
-    if len(xs) == 1:
-        values = (number(b, xs[0]),)
-    else:
-        values = same_type(b, *xs)
-        if name in ("truediv", "add", "sub", "mul"):
-            no_bool(name, *values)
-    if mode or flush:
-        if not values[0].type.dtype.is_float and name in ("truediv", "exp", "exp2", "sqrt", "rsqrt", "tanh"):
-            values = tuple(cast_value(b, v, float32) for v in values)
-        return special(b, name, values, mode, flush, **nan)
-    return OPS[name].rule(b, *values, **nan)
+def _combined(
+    name: str, b: Builder, *xs: Operand, rounding_mode: object = None, flush_to_zero: object = False, **nan: object
+) -> Value:
+    mode, flush, nan = mode_of(name, rounding_mode), bool(flush_to_zero), {k: bool(x) for k, x in nan.items()}
+    values = (number(b, xs[0]),) if len(xs) == 1 else same_type(b, *xs)
+    if name in ("truediv", "add", "sub", "mul"):
+        no_bool(name, *values)
+    if not mode and not flush:
+        return OPS[name].rule(b, *values, **nan)
+    if not values[0].type.dtype.is_float and name in ("truediv", "exp", "exp2", "sqrt", "rsqrt", "tanh"):
+        values = tuple(cast_value(b, v, float32) for v in values)
+    return special(b, name, values, mode, flush, **nan)
 
 
-def _whole(b: Builder, name: str, x: Operand) -> Value:
+def _whole(name: str, b: Builder, x: Operand) -> Value:
     v = number(b, x)
     if not v.type.dtype.is_float:
         raise KernelTypeError(f"{name} is for floats; {v.type} has whole numbers already", argument="x")
     return OPS[name].rule(b, v)
 
 
-def _bits(b: Builder, name: str, x: Operand, y: Operand) -> Value:
+def _bits(name: str, b: Builder, x: Operand, y: Operand) -> Value:
     kinds = [number(b, v).type.dtype for v in (x, y) if not is_weak(b, v)]
     if len(kinds) == 2 and kinds[0] is not kinds[1]:
         raise KernelTypeError(f"bits of {kinds[0]} and {kinds[1]} do not meet: use .astype on one side")
     return OPS[name].rule(b, x, y)
 
 
-def _pow(b: Builder, name: str, x: Operand, y: Operand) -> Value:
+def _pow(name: str, b: Builder, x: Operand, y: Operand) -> Value:
+    mul, small = OPS["mul"].rule, isinstance(y, int) and not isinstance(y, bool)
     if type(x) is int and x == 2 and isinstance(y, Value) and not y.type.dtype.is_float:
         return OPS["shl"].rule(b, 1, y)
-    small = isinstance(y, int) and not isinstance(y, bool)
     if small and y == 2:
-        return OPS["mul"].rule(b, number(b, x), number(b, x))
+        return mul(b, number(b, x), number(b, x))
     left, right = same_type(b, x, y)
     if left.type.dtype.is_float:
         return OPS["pow"].rule(b, left, right)
@@ -108,29 +106,30 @@ def _pow(b: Builder, name: str, x: Operand, y: Operand) -> Value:
     out, power, rest = None, left, y
     while rest:
         if rest & 1:
-            out = power if out is None else OPS["mul"].rule(b, out, power)
+            out = power if out is None else mul(b, out, power)
         rest >>= 1
-        power = OPS["mul"].rule(b, power, power) if rest else power
+        power = mul(b, power, power) if rest else power
     return OPS["add"].rule(b, OPS["sub"].rule(b, left, left), 1) if out is None else out
 
 
-def _divmod(b: Builder, name: str, x: Operand, y: Operand) -> tuple[Value, Value]:
+def _divmod(name: str, b: Builder, x: Operand, y: Operand) -> tuple[Value, Value]:
     left, right = same_type(b, x, y)
     if left.type.dtype.is_float:
         raise KernelTypeError(f"divmod is for integers, not {left.type.dtype}; write x // y and x % y")
     return OPS["floordiv"].rule(b, left, right), OPS["mod"].rule(b, left, right)
 
 
-def _negative(b: Builder, name: str, x: Operand) -> Value:
+def _negative(name: str, b: Builder, x: Operand) -> Value:
     v = number(b, x)
     return OPS["neg"].rule(b, cast_value(b, v, int32) if v.type.dtype is bool_ else v)
 
 
-def _where(b: Builder, name: str, cond: Operand, x: Operand, y: Operand) -> Value:
-    return OPS["where"].rule(b, cond, x, y)
+def _where(name: str, b: Builder, *xs: Operand) -> Value:
+    return OPS[name].rule(b, *xs)
 
 
 WHERE = "``x`` where the bool tile ``cond`` holds, else ``y``; the three broadcast, ``x`` and ``y`` meet in one type."
+POW = "``x ** y``. An integer takes a constant ``y`` from 0 on; anything else with one is a TileTypeError."
 EXAMPLE = """
 
 >>> import numpy as np, tinyton.tile as ct
@@ -151,23 +150,16 @@ def _function(
 ) -> None:
     """A function of this spelling, by name and operands: the op of its name (or ``op``), typed by ``rule``. Of a tile x
     of the numbers ``given``, ``call`` gives ``result``."""
-    name, *operands = head.split()
-    word = op or name
-    options = ["rounding_mode"] * (name in MODES) + ["flush_to_zero"] * (name in FLUSH)
-    options += ["propagate_nan"] * (name in ("minimum", "maximum"))
-    params = [Parameter(p, Parameter.POSITIONAL_OR_KEYWORD) for p in ("b", *operands)]
-    params += [Parameter(p, Parameter.KEYWORD_ONLY, default=OPTIONS[p]) for p in options]
-    signature = Signature(params)
-
-    def typed(*args: object, **kwargs: object) -> object:
-        values = signature.bind(*args, **kwargs).arguments
-        return rule(values.pop("b"), word, *[values.pop(p) for p in operands], **values)
-
-    text += ROUNDING.format(", ".join(MODES.get(name, ()))) * (name in MODES)
-    text += FLUSHING * (name in FLUSH) + NANS * ("propagate_nan" in options)
-    typed.__doc__ = text + EXAMPLE.format(re.sub(r"\bx\b", "ct.load(x, 0, 2)", call), given, *kinds, result)
-    typed.__name__, typed.__signature__ = name, signature  # type: ignore[attr-defined]
-    function(name, host=OPS[word].host if word in OPS else None)(typed)
+    name, operands = head.split(" ", 1)
+    word, options = op or name, {}
+    if name in MODES:
+        text, options["rounding_mode"] = text + ROUNDING.format(", ".join(MODES[name])), None
+    if name in FLUSH:
+        text, options["flush_to_zero"] = text + FLUSHING, False
+    if name in ("minimum", "maximum"):
+        text, options["propagate_nan"] = text + NANS, False
+    text += EXAMPLE.format(re.sub(r"\bx\b", "ct.load(x, 0, 2)", call), given, *kinds, result)
+    function(host=OPS[word].host if word in OPS else None)(made(name, operands, partial(rule, word), text, **options))
 
 
 _function("add x y", "``x + y``.", "1, 2", "add(x, 3)", "4.0, 5.0")
@@ -176,18 +168,9 @@ _function("mul x y", "``x * y``.", "1, 2", "mul(x, 3)", "3.0, 6.0")
 _function("truediv x y", "``x / y``; of integers, float32.", "1, 2", "truediv(x, 2)", "0.5, 1.0")
 _function("floordiv x y", "``x // y``, rounded down; an int by 0 is 0.", "7, -7", "floordiv(x, 2)", "3, -4", INT)
 _function("mod x y", "``x % y``, with the sign of ``y``; an int by 0 is 0.", "7, -7", "mod(x, 4)", "3, 1", INT)
-_function(
-    "divmod x y", "``(x // y, x % y)`` of integers.", "7, -7", "divmod(x, 4)[1]", "3, 1", INT, "floordiv", _divmod
-)
+_function("divmod x y", "``(x // y, x % y)`` of integers.", "7, -7", "divmod(x, 4)[1]", "3, 1", INT, rule=_divmod)
 _function("cdiv x y", "``x / y`` of integers, rounded up; outside of kernels, too.", "7, 8", "cdiv(x, 4)", "2, 2", INT)
-_function(
-    "pow x y",
-    "``x ** y``. An integer takes a constant ``y`` from 0 on; anything else with one is a TileTypeError.",
-    "2, 3",
-    "pow(x, 2)",
-    "4.0, 9.0",
-    rule=_pow,
-)
+_function("pow x y", POW, "2, 3", "pow(x, 2)", "4.0, 9.0", rule=_pow)
 _function("atan2 y x", "The angle of the point (x, y), from -π to π.", "0, -0.0", "atan2(x, 1)", "0.0, -0.0")
 _function("minimum x y", "The lesser of ``x`` and ``y``.", "1, 5", "minimum(x, 3)", "1.0, 3.0")
 _function("maximum x y", "The greater of ``x`` and ``y``.", "1, 5", "maximum(x, 3)", "3.0, 5.0")

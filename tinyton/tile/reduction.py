@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ..dtypes import DType, bool_, float32, int32
@@ -11,10 +12,10 @@ from ..ir import Builder, Type, Value
 from ..ops import OPS
 from ..ops import reduction as old
 from ..ops.reduction import sum_type
-from ..ops.scan import Tiles, fold
+from ..ops.scan import Tiles, fold, tiles_in
 from ..ops.typing import Operand, axes_of, cast_value, describe, number, same_shape
-from .create import implicit, typed
-from .language import MEANINGS, function
+from .create import implicit
+from .language import MEANINGS, about, function, made
 from .math import RoundingMode, mode_of, special
 
 PLAIN = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
@@ -43,130 +44,79 @@ def combiner(b: Builder, how: str, dtype: DType, rounding_mode: object, flush: b
 
 
 def _reduced(
-    b: Builder,
-    how: str,
-    x: Operand,
-    axis: object,
-    keepdims: bool,
-    rounding_mode: RoundingMode | None = None,
-    flush_to_zero: bool = False,
-    propagate_nan: bool = False,
+    how: str, b: Builder, x: Operand, axis: object, *, keepdims: bool, flush_to_zero: bool, **more: object
 ) -> Value:
-    v = numeric(b, x)
+    v, mode, nan = numeric(b, x), more.get("rounding_mode"), more.get("propagate_nan")
     target = sum_type(v.type.dtype) if how in ("sum", "prod") else v.type.dtype
     v = cast_value(b, v, target)
     if not axes_of(axis, len(v.type.shape)):  # a scalar, or no axis
         return v
-    if how in ("max", "min"):
-        if flush_to_zero:
-            v = special(b, "maximum", (v, v), "", True, propagate_nan=True)
-        return old.reduce(b, v, how + "_nan" * bool(propagate_nan), axis, keepdims)
-    if rounding_mode in (None, RoundingMode.RN) and not flush_to_zero and (rounding_mode is None or target.is_float):
-        return old.reduce(b, v, how, axis, keepdims)
-    working, combine = combiner(b, how, target, rounding_mode, flush_to_zero)
+    if how in ("max", "min") and flush_to_zero:
+        v = special(b, "maximum", (v, v), "", True, propagate_nan=True)
+    if how in ("max", "min") or not flush_to_zero and (mode is None or mode is RoundingMode.RN and target.is_float):
+        return old.reduce(b, v, how + "_nan" * bool(nan), axis, keepdims)
+    working, combine = combiner(b, how, target, mode, flush_to_zero)
     (out,) = fold(b, (cast_value(b, v, working),), axis, combine, keepdims)
     return OPS["cast"].rule(b, out, target)
 
 
+def _place(name: str, b: Builder, x: Operand, axis: int | None, *, keepdims: bool, propagate_nan: bool) -> Value:
+    v, how = numeric(b, x), name.removeprefix("arg") + "_nan" * bool(propagate_nan)
+    if isinstance(axis, tuple):
+        raise KernelTypeError(f"{name} goes along one axis, or along all (None); not {axis}", argument="axis")
+    v = v if v.type.shape else OPS["reshape"].rule(b, v, 1)
+    return old._place(b, v, old.reduce(b, v, how, axis, bool(keepdims) and axis is not None), axis, keepdims)
+
+
 EXAMPLE = """
 
-    >>> import numpy as np, tinyton.tile as ct
-    >>> @ct.kernel
-    ... def k(x, out): ct.store(out, 0, ct.{name}(ct.load(x, (0, 0), (2, 2)), axis={axis}))
-    >>> x, out = np.array([[1, 5], [3, 2]]), np.zeros(2, int)
-    >>> ct.launch(None, (1,), k, (x, out)); out.tolist()
-    {result}
-    """
+>>> import numpy as np, tinyton.tile as ct
+>>> @ct.kernel
+... def k(x, out): ct.store(out, 0, ct.{}(ct.load(x, (0, 0), (2, 2)), axis={}))
+>>> x, out = np.array([[1, 5], [3, 2]]), np.zeros(2, int)
+>>> ct.launch(None, (1,), k, (x, out)); out.tolist()
+{}"""
 AXES = """ along ``axis``: an int, a tuple of ints, or None for all. ``keepdims`` leaves extents of 1.
 
-    A TileTypeError for an axis that the tile does not have, or has once and is named twice."""
+A TileTypeError for an axis that the tile does not have, or has once and is named twice.
+
+"""
+SUM = f"""The {{}} of the elements{AXES}float16 and bfloat16 are combined in float32, bool and integers under 32 bits in
+int32 (or uint32), which is the type of the result. ``rounding_mode`` (RN, RZ, RM, RP, of floats) and ``flush_to_zero``
+(float32) are those of each step."""
+MOST = f"""The {{}} element{AXES}The result has the type of ``x`` (of bool, int32). NaN is ignored unless
+``propagate_nan``; ``flush_to_zero``, of float32, takes subnormal numbers for 0."""
+PLACE = """Where the {} element is along ``axis``, or in row-major order (None): int32, the first of equal ones.
+``keepdims`` leaves extents of 1. NaN is ignored; with ``propagate_nan`` it is the first NaN.
+
+A TileTypeError for a tuple, and for an axis that the tile does not have."""
+SUMS = {"keepdims": False, "rounding_mode": None, "flush_to_zero": False}
+EXTREMES = {"keepdims": False, "flush_to_zero": False, "propagate_nan": False}
+PLACES = {"keepdims": False, "propagate_nan": False}
+for _name, _rule, _doc, _word, _options, _axis, _result in (
+    ("sum", _reduced, SUM, "sum", SUMS, 1, [6, 5]),
+    ("prod", _reduced, SUM, "product", SUMS, 1, [5, 6]),
+    ("max", _reduced, MOST, "greatest", EXTREMES, 0, [3, 5]),
+    ("min", _reduced, MOST, "least", EXTREMES, 0, [1, 2]),
+    ("argmax", _place, PLACE, "greatest", PLACES, 1, [1, 0]),
+    ("argmin", _place, PLACE, "least", PLACES, 1, [0, 1]),
+):
+    _doc = _doc.format(_word) + EXAMPLE.format(_name, _axis, _result)
+    function(strict=True)(made(_name, "x axis", partial(_rule, _name), _doc, axis=None, **_options))
 
 
-def _summing(name: str, word: str, result: list[int]) -> None:
-    def rule(
-        b: Builder,
-        x: Operand,
-        axis: object = None,
-        *,
-        keepdims: bool = False,
-        rounding_mode: RoundingMode | None = None,
-        flush_to_zero: bool = False,
-    ) -> Value:
-        return _reduced(b, name, x, axis, keepdims, rounding_mode, flush_to_zero)
-
-    rule.__doc__ = f"""The {word} of the elements{AXES}
-
-    float16 and bfloat16 are combined in float32, bool and integers under 32 bits in int32 (or uint32), which is the
-    type of the result. ``rounding_mode`` (RN, RZ, RM, RP, of floats) and ``flush_to_zero`` (float32) are those of each
-    step.{EXAMPLE.format(name=name, axis=1, result=result)}"""
-    function(name)(typed(rule))
-
-
-def _extreme(name: str, word: str, result: list[int]) -> None:
-    def rule(
-        b: Builder,
-        x: Operand,
-        axis: object = None,
-        *,
-        keepdims: bool = False,
-        flush_to_zero: bool = False,
-        propagate_nan: bool = False,
-    ) -> Value:
-        return _reduced(b, name, x, axis, keepdims, None, flush_to_zero, propagate_nan)
-
-    rule.__doc__ = f"""The {word} element{AXES}
-
-    The result has the type of ``x`` (of bool, int32). NaN is ignored unless ``propagate_nan``; ``flush_to_zero``, of
-    float32, takes subnormal numbers for 0.{EXAMPLE.format(name=name, axis=0, result=result)}"""
-    function(name)(typed(rule))
-
-
-def _place(name: str, how: str, word: str, result: list[int]) -> None:
-    def rule(
-        b: Builder, x: Operand, axis: int | None = None, *, keepdims: bool = False, propagate_nan: bool = False
-    ) -> Value:
-        v = numeric(b, x)
-        if isinstance(axis, tuple):
-            raise KernelTypeError(f"{name} goes along one axis, or along all (None); not {axis}", argument="axis")
-        if not v.type.shape:
-            v = OPS["reshape"].rule(b, v, 1)
-        best = old.reduce(b, v, how + "_nan" * bool(propagate_nan), axis, bool(keepdims) and axis is not None)
-        return old._place(b, v, best, axis, keepdims)
-
-    rule.__doc__ = f"""Where the {word} element is along ``axis``, or in row-major order (None): int32, the first of
-    equal ones. ``keepdims`` leaves extents of 1. NaN is ignored; with ``propagate_nan`` it is the first NaN.
-
-    A TileTypeError for a tuple, and for an axis that the tile does not have.{
-        EXAMPLE.format(name=name, axis=1, result=result)
-    }"""
-    function(name)(typed(rule))
-
-
-_summing("sum", "sum", [6, 5])
-_summing("prod", "product", [5, 6])
-_extreme("max", "greatest", [3, 5])
-_extreme("min", "least", [1, 2])
-_place("argmax", "max", "greatest", [1, 0])
-_place("argmin", "min", "least", [0, 1])
-
-
-def tiles_of(b: Builder, x: object, identity: object) -> tuple[Tiles, tuple]:
-    """The tiles that a function goes over, and a neutral number for each."""
-    given = x if isinstance(x, tuple) else (x,)
+def tiles_of(b: Builder, x: object, identity: object) -> Tiles:
+    """The tiles that a function goes over; there is a neutral number for each."""
+    with about("x"):
+        tiles = tiles_in(b, x)
     neutral = identity if isinstance(identity, tuple) else (identity,)
-    if not given:
-        raise KernelTypeError("there is no tile in the tuple", argument="x")
-    if len(neutral) != len(given):
-        what = f"there are {len(given)} tiles, and {len(neutral)} identities"
+    if len(neutral) != len(tiles):
+        what = f"there are {len(tiles)} tiles, and {len(neutral)} identities"
         raise KernelTypeError(what, argument="identity")
-    tiles = tuple(number(b, v) for v in given)
-    if len({t.type.shape for t in tiles}) > 1:
-        what = f"the tiles have different shapes: {', '.join(str(t.type) for t in tiles)}"
-        raise KernelTypeError(what, argument="x")
     for v, t in zip(neutral, tiles, strict=True):
         if implicit(b, v, t.type.dtype, "identity").type.shape:
             raise KernelTypeError(f"an identity is a number, not {describe(v)}", argument="identity")
-    return tiles, neutral
+    return tiles
 
 
 def combining(b: Builder, func: Any, tiles: Tiles) -> Callable[[Tiles, Tiles], Tiles]:
@@ -174,37 +124,35 @@ def combining(b: Builder, func: Any, tiles: Tiles) -> Callable[[Tiles, Tiles], T
     loop, touch memory or reduce, and gives a scalar for each tile."""
 
     rule = MEANINGS.get(func) if func in (max, min) else None
-
-    def result(x: Tiles, y: Tiles) -> tuple:
-        out = rule(b, *x, *y) if rule else b.call(func, *x, *y)
-        return out if isinstance(out, tuple) else (out,)
-
-    def checked(out: tuple) -> Tiles:
-        if len(out) != len(tiles):
-            what = f"the function gives {len(out)} values for {len(tiles)} tile{'s' * (len(tiles) > 1)}"
-            raise KernelTypeError(what, argument="func")
-        return tuple(implicit(b, v, t.type.dtype, "func") for v, t in zip(out, tiles, strict=True))
-
     if not callable(func):
         raise KernelTypeError(f"expected a function of {2 * len(tiles)} scalars, not {describe(func)}", argument="func")
-    outer, b.ops = b.ops, []
-    try:
-        out = result(*(tuple(Value(Type(t.type.dtype)) for t in tiles) for _ in range(2)))
-        for op in b.ops:
+
+    def result(x: Tiles, y: Tiles, check: bool = False) -> Tiles:
+        before = len(b.ops)
+        found = rule(b, *x, *y) if rule else b.call(func, *x, *y)
+        found = found if isinstance(found, tuple) else (found,)
+        for op in b.ops[before:] if check else ():
             entry = OPS[op.name]
             if op.blocks or entry.effect or entry.memory or entry.kind == "statement":
                 what = f"a function that combines elements is made of plain arithmetic, without {op.name}"
                 raise KernelSyntaxError(f"{what}; choose with ct.where", op.loc, "func")
-        for v in checked(out):
-            if v.type.shape:
-                raise KernelTypeError(f"the function gives a tile ({v.type}) for two scalars", argument="func")
+        if len(found) != len(tiles):
+            what = f"the function gives {len(found)} values for {len(tiles)} tile{'s' * (len(tiles) > 1)}"
+            raise KernelTypeError(what, argument="func")
+        out = tuple(implicit(b, v, t.type.dtype, "func") for v, t in zip(found, tiles, strict=True))
+        if check and (wrong := [v for v in out if v.type.shape]):
+            raise KernelTypeError(f"the function gives a tile ({wrong[0].type}) for two scalars", argument="func")
+        return out
+
+    outer, b.ops = b.ops, []
+    try:
+        result(*(tuple(Value(Type(t.type.dtype)) for t in tiles) for _ in range(2)), check=True)
     finally:
         b.ops = outer
-    return lambda x, y: same_shape(b, *checked(result(x, y)), x[0])[:-1]
+    return lambda x, y: same_shape(b, *result(x, y), x[0])[:-1]
 
 
-@function()
-@typed
+@function(strict=True)
 def reduce(b: Builder, x: object, axis: object, func: Callable, identity: object, *, keepdims: bool = False) -> object:
     """The elements along ``axis`` (an int, a tuple, None for all) combined by ``func``, an associative function of two
     scalars, with ``identity``, a number that changes nothing.
@@ -220,7 +168,7 @@ def reduce(b: Builder, x: object, axis: object, func: Callable, identity: object
     >>> ct.launch(None, (1,), k, (x, out)); out.tolist()
     [5, 3]
     """
-    tiles, _ = tiles_of(b, x, identity)
+    tiles = tiles_of(b, x, identity)
     combine = combining(b, func, tiles)
     out = fold(b, tiles, axis, combine, keepdims) if axes_of(axis, len(tiles[0].type.shape)) else tiles
     return out if isinstance(x, tuple) else out[0]

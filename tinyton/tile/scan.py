@@ -3,53 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ..ir import Builder
 from ..ops import OPS
 from ..ops.reduction import sum_type
 from ..ops.scan import scanned
 from ..ops.typing import Operand, cast_value
-from .create import typed
-from .language import function
-from .math import RoundingMode
+from .language import function, made
 from .reduction import combiner, combining, numeric, tiles_of
 
 
-def _running(name: str, how: str, word: str, result: list[int]) -> None:
-    def rule(
-        b: Builder,
-        x: Operand,
-        axis: int = 0,
-        *,
-        reverse: bool = False,
-        rounding_mode: RoundingMode | None = None,
-        flush_to_zero: bool = False,
-    ) -> object:
-        v = numeric(b, x)
-        target = sum_type(v.type.dtype)
-        working, combine = combiner(b, how, target, rounding_mode, flush_to_zero)
-        (out,) = scanned(b, (cast_value(b, v, working),), axis, combine, reverse)
-        return OPS["cast"].rule(b, out, target)
-
-    rule.__doc__ = f"""Running {word}s along ``axis``, an int: element i combines those up to i, or from i on with
-    ``reverse``. Types, ``rounding_mode`` and ``flush_to_zero`` are as in the {word}.
-
-    >>> import numpy as np, tinyton.tile as ct
-    >>> @ct.kernel
-    ... def k(x, out): ct.store(out, 0, ct.{name}(ct.load(x, 0, 4)))
-    >>> x, out = np.array([1, 2, 3, 4]), np.zeros(4, int)
-    >>> ct.launch(None, (1,), k, (x, out)); out.tolist()
-    {result}
-    """
-    function(name)(typed(rule))
+def _running(
+    how: str, b: Builder, x: Operand, axis: int, *, reverse: bool, rounding_mode: object, flush_to_zero: bool
+) -> object:
+    v = numeric(b, x)
+    target = sum_type(v.type.dtype)
+    working, combine = combiner(b, how, target, rounding_mode, flush_to_zero)
+    (out,) = scanned(b, (cast_value(b, v, working),), axis, combine, reverse)
+    return OPS["cast"].rule(b, out, target)
 
 
-_running("cumsum", "sum", "sum", [1, 3, 6, 10])
-_running("cumprod", "prod", "product", [1, 2, 6, 24])
+RUNNING = """Running {1}s along ``axis``, an int: element i combines those up to i, or from i on with ``reverse``.
+Types, ``rounding_mode`` and ``flush_to_zero`` are as in the {1}.
+
+>>> import numpy as np, tinyton.tile as ct
+>>> @ct.kernel
+... def k(x, out): ct.store(out, 0, ct.cum{0}(ct.load(x, 0, 4)))
+>>> x, out = np.array([1, 2, 3, 4]), np.zeros(4, int)
+>>> ct.launch(None, (1,), k, (x, out)); out.tolist()
+{2}"""
+OPTIONS = {"axis": 0, "reverse": False, "rounding_mode": None, "flush_to_zero": False}
+for _how, _word, _result in (("sum", "sum", [1, 3, 6, 10]), ("prod", "product", [1, 2, 6, 24])):
+    _doc = RUNNING.format(_how, _word, _result)
+    function(strict=True)(made(f"cum{_how}", "x axis", partial(_running, _how), _doc, **OPTIONS))
 
 
-@function()
-@typed
+@function(strict=True)
 def scan(b: Builder, x: object, axis: int, func: Callable, identity: object, *, reverse: bool = False) -> object:
     """Running combinations along ``axis``, an int: element i combines those up to i, or from i on with ``reverse``, by
     ``func``. The function, ``identity``, tuples of tiles and errors are as in `reduce`.
@@ -61,6 +51,6 @@ def scan(b: Builder, x: object, axis: int, func: Callable, identity: object, *, 
     >>> ct.launch(None, (1,), k, (x, out)); out.tolist()
     [1, 3, 3, 4]
     """
-    tiles, _ = tiles_of(b, x, identity)
+    tiles = tiles_of(b, x, identity)
     out = scanned(b, tiles, axis, combining(b, func, tiles), reverse)
     return out if isinstance(x, tuple) else out[0]

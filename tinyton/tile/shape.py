@@ -14,16 +14,14 @@ from ..ops.rearrange import halves, indices, interleave
 from ..ops.rounding import narrow
 from ..ops.shape import expand
 from ..ops.typing import Operand, axis_of, broadcast, cast_value, constant_int, describe, number
-from .create import dtype_of, implicit, shape_of, strictly, typed
-from .language import function
-from .math import RoundingMode
+from .create import dtype_of, implicit, shape_of, strictly
+from .language import about, function
+from .math import RoundingMode, mode_of
 
-CASTS = tuple(RoundingMode[name] for name in ("RN", "RZ", "RM", "RP", "RA"))
 UNSIGNED = {8: uint8, 16: uint16, 32: uint32, 64: uint64}
 
 
-@function()
-@typed
+@function(strict=True)
 def reshape(b: Builder, x: Value, shape: int | tuple[int, ...]) -> Value:
     """The same elements, in row-major order, as a tile of ``shape``; one extent may be -1, which is found.
 
@@ -45,8 +43,7 @@ def reshape(b: Builder, x: Value, shape: int | tuple[int, ...]) -> Value:
     return old.reshape(b, v, *shape_of(tuple(to)))
 
 
-@function()
-@typed
+@function(strict=True)
 def permute(b: Builder, x: Value, axes: tuple[int, ...]) -> Value:
     """The tile with its dimensions in another order: dimension k of the result is dimension ``axes[k]`` of ``x``.
 
@@ -60,17 +57,14 @@ def permute(b: Builder, x: Value, axes: tuple[int, ...]) -> Value:
     """
     v, given = number(b, x), axes if isinstance(axes, tuple) else (axes,)
     if len(given) != len(v.type.shape):
-        what = f"{len(given)} axes are given, {v.type} has {len(v.type.shape)}"
-        raise KernelTypeError(what, argument="axes")
+        raise KernelTypeError(f"{len(given)} axes are given, {v.type} has {len(v.type.shape)}", argument="axes")
     order = [axis_of(k, len(given)) for k in given]
-    for k in order:
-        if order.count(k) > 1:
-            raise KernelTypeError(f"axis {k} is named more than once", argument="axes")
+    if twice := [k for k in order if order.count(k) > 1]:
+        raise KernelTypeError(f"axis {twice[0]} is named more than once", argument="axes")
     return old.permute(b, v, *order)
 
 
-@function()
-@typed
+@function(strict=True)
 def transpose(b: Builder, x: Value, axis0: int | None = None, axis1: int | None = None) -> Value:
     """The tile with two of its dimensions swapped. Those of two dimensions need not be named.
 
@@ -90,12 +84,12 @@ def transpose(b: Builder, x: Value, axis0: int | None = None, axis1: int | None 
         raise KernelTypeError("a transpose is told both axes, or none", argument="axis0" if axis1 is None else "axis1")
     if axis0 is None and rank > 2:
         raise KernelTypeError(f"{v.type} has more than two dimensions: say which two, transpose(x, axis0, axis1)")
-    i, j = (axis_of(k, rank) for k in ((0, 1) if axis0 is None else (axis0, axis1)))
-    return old.permute(b, v, *(j if d == i else i if d == j else d for d in range(rank)))
+    i, j, order = axis_of(axis0 or 0, rank), axis_of(1 if axis1 is None else axis1, rank), [*range(rank)]
+    order[i], order[j] = j, i
+    return old.permute(b, v, *order)
 
 
-@function()
-@typed
+@function(strict=True)
 def expand_dims(b: Builder, x: Operand, axis: int | tuple[int, ...]) -> Value:
     """A new dimension of extent 1 at ``axis``, counted in the result: what ``x[:, None]`` means, too.
 
@@ -108,8 +102,7 @@ def expand_dims(b: Builder, x: Operand, axis: int | tuple[int, ...]) -> Value:
     return old.expand_dims(b, number(b, x), axis)
 
 
-@function()
-@typed
+@function(strict=True)
 def broadcast_to(b: Builder, x: Operand, shape: int | tuple[int, ...]) -> Value:
     """``x`` stretched to ``shape``: extents of 1 repeat, dimensions are added in front.
 
@@ -122,8 +115,7 @@ def broadcast_to(b: Builder, x: Operand, shape: int | tuple[int, ...]) -> Value:
     return old.broadcast_to(b, number(b, x), shape_of(shape))
 
 
-@function()
-@typed
+@function(strict=True)
 def cat(b: Builder, tiles: tuple[Value, Value], axis: int) -> Value:
     """Two tiles of one shape and one element type, one after the other along ``axis``.
 
@@ -143,10 +135,10 @@ def cat(b: Builder, tiles: tuple[Value, Value], axis: int) -> Value:
     if len(x.type.shape) != len(y.type.shape):
         raise KernelTypeError(f"the tiles have different ranks: {x.type} and {y.type}", argument="tiles")
     for d, (m, n) in enumerate(zip(x.type.shape, y.type.shape, strict=True)):
-        if m != n and d == k:
-            raise KernelTypeError(f"{m} + {n} elements along axis {k} are not a power of two", argument="tiles")
         if m != n:
-            raise KernelTypeError(f"dimension {d} is {m} in one tile, {n} in the other", argument="tiles")
+            what = f"{m} + {n} elements along axis {k} are not a power of two"
+            what = what if d == k else f"dimension {d} is {m} in one tile, {n} in the other"
+            raise KernelTypeError(what, argument="tiles")
     return x if len(tiles) == 1 else old.cat(b, x, y, dim=k)
 
 
@@ -219,8 +211,7 @@ def insert(b: Builder, x: Value, index: int | tuple, value: Value) -> Value:
     return new if mask is None else where(b, mask, new, v)
 
 
-@function()
-@typed
+@function(strict=True)
 def item(b: Builder, x: Value) -> Value:
     """The only element of a tile, as a scalar. A TileTypeError if there are more.
 
@@ -255,17 +246,13 @@ def astype(b: Builder, x: Operand, dtype: object, rounding_mode: RoundingMode | 
     if rounding_mode is None:
         return strictly(b, x, kind)
     v = number(b, x)
-    if not (kind.is_float and v.type.dtype.is_float):
-        what = f"rounding_mode is for floats that become floats, not for {v.type.dtype} to {kind}"
-        raise KernelTypeError(what, argument="rounding_mode")
-    if rounding_mode not in CASTS:
-        what = f"rounding_mode is one of RN, RZ, RM, RP, RA, not {rounding_mode}"
-        raise KernelTypeError(what, argument="rounding_mode")
-    return narrow(b, v, kind, rounding_mode.value)
+    with about("rounding_mode"):
+        if not (kind.is_float and v.type.dtype.is_float):
+            raise KernelTypeError(f"rounding_mode is for floats that become floats, not for {v.type.dtype} to {kind}")
+        return narrow(b, v, kind, mode_of("astype", rounding_mode))
 
 
-@function()
-@typed
+@function(strict=True)
 def bitcast(b: Builder, x: Operand, dtype: object) -> Value:
     """The bits of ``x`` read as another type of the same width. A TileTypeError for bool.
 
