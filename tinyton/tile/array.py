@@ -59,10 +59,8 @@ class Array(Struct):
         return f"Array({self.ndim})"
 
     def subscript(self, b: Builder, index: Callable[[], object]) -> object:
-        raise KernelTypeError(
-            "an array has no elements at hand: ct.load(x, index, shape) reads a tile of it, "
-            "ct.gather(x, indices) reads elements"
-        )
+        what = "an array has no elements at hand: ct.load(x, index, shape) reads a tile of it"
+        raise KernelTypeError(f"{what}, ct.gather(x, indices) reads elements")
 
 
 class ArrayList(tuple):
@@ -109,6 +107,11 @@ def index_scalar(b: Builder, x: object, where: str, argument: str = "index") -> 
     return v
 
 
+def step(b: Builder, count: Value, stride: Operand) -> Value:
+    """``count * stride``; a stride of 1 is known when the kernel is compiled."""
+    return count if isinstance(stride, int) and stride == 1 else mul(b, count, stride)
+
+
 @method(Array)
 def slice_(b: Builder, array: Array, axis: int, start: Operand, stop: Operand) -> Array:
     """``x.slice(axis, start, stop)``: the part of an array that has the elements from ``start`` to before ``stop``
@@ -126,10 +129,8 @@ def slice_(b: Builder, array: Array, axis: int, start: Operand, stop: Operand) -
     """
     k = axis_of(axis, array.ndim)
     low, high = (index_scalar(b, x, "a slice", what) for x, what in ((start, "start"), (stop, "stop")))
-    extent = array.shape[k]
-    low = minimum(b, maximum(b, low, 0), extent)
-    high = minimum(b, maximum(b, high, low), extent)
-    stride = array.strides[k]
-    base = add(b, array.base, low if isinstance(stride, int) and stride == 1 else mul(b, low, stride))
+    low = minimum(b, maximum(b, low, 0), array.shape[k])
+    high = minimum(b, maximum(b, high, low), array.shape[k])
+    base = add(b, array.base, step(b, low, array.strides[k]))
     shape = (*array.shape[:k], sub(b, high, low), *array.shape[k + 1 :])
     return replace(array, base=base, shape=shape)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from functools import reduce
+from functools import reduce, wraps
+from inspect import Parameter, signature
 from typing import Any, ClassVar, NamedTuple
 
 from ..dtypes import DType
@@ -15,53 +17,34 @@ from ..ops import OPS, memory
 from ..ops.arithmetic import add, and_, cdiv, ge, lt, mul
 from ..ops.program import arange
 from ..ops.shape import expand
-from ..ops.typing import (
-    Operand,
-    Struct,
-    axis_of,
-    broadcast,
-    broadcast_shape,
-    constant_int,
-    describe,
-)
-from .array import Array, index_scalar, index_value, method
+from ..ops.typing import Operand, Struct, axis_of, broadcast, broadcast_shape, constant_int, describe
+from .array import Array, index_scalar, index_value, method, step
 from .create import implicit, shape_of
-from .language import NAMES, function
+from .language import NAMES, about, function
 
 
 class PaddingMode(Enum):
     """What a load gives outside of the array. UNDETERMINED is zero, too."""
 
-    UNDETERMINED = "undetermined"
-    ZERO = "zero"
-    NEG_ZERO = "neg_zero"
-    NAN = "nan"
-    POS_INF = "pos_inf"
-    NEG_INF = "neg_inf"
+    UNDETERMINED, ZERO, NEG_ZERO = "undetermined", "zero", "neg_zero"
+    NAN, POS_INF, NEG_INF = "nan", "pos_inf", "neg_inf"
 
 
 class MemoryOrder(Enum):
     """What other programs see of an access. WEAK: they make none of the same element. RELAXED: it is done in one step.
     ACQUIRE: who reads so what another has written with RELEASE sees all that the other wrote before. ACQ_REL: both."""
 
-    WEAK = "weak"
-    RELAXED = "relaxed"
-    ACQUIRE = "acquire"
-    RELEASE = "release"
-    ACQ_REL = "acq_rel"
+    WEAK, RELAXED, ACQUIRE, RELEASE, ACQ_REL = "weak", "relaxed", "acquire", "release", "acq_rel"
 
 
 class MemoryScope(Enum):
     """Whom an order is about: nobody (of a weak access), the threads of a program, of the device, of the system."""
 
-    NONE = ""
-    BLOCK = "cta"
-    DEVICE = "gpu"
-    SYS = "sys"
+    NONE, BLOCK, DEVICE, SYS = "", "cta", "gpu", "sys"
 
 
-FILL = {PaddingMode.UNDETERMINED: None, PaddingMode.ZERO: None, PaddingMode.NEG_ZERO: -0.0}
-FILL |= {PaddingMode.NAN: math.nan, PaddingMode.POS_INF: math.inf, PaddingMode.NEG_INF: -math.inf}
+FILL = {PaddingMode.NEG_ZERO: -0.0, PaddingMode.NAN: math.nan}
+FILL |= {PaddingMode.POS_INF: math.inf, PaddingMode.NEG_INF: -math.inf}
 NAMES |= {"PaddingMode": PaddingMode, "MemoryOrder": MemoryOrder, "MemoryScope": MemoryScope}
 WEAK, NONE = MemoryOrder.WEAK, MemoryScope.NONE
 
@@ -89,47 +72,63 @@ def as_array(x: object) -> Array:
     if isinstance(x, Array):
         return x
     if isinstance(x, Value):
-        raise KernelTypeError(
-            f"expected an array, not a tile ({x.type}), which is in registers already; other tiles are made of it by "
-            f"ct.reshape, ct.transpose and ct.extract",
-            argument="array",
-        )
+        what = f"expected an array, not a tile ({x.type}), which is in registers already; other tiles are made of it by"
+        raise KernelTypeError(f"{what} ct.reshape, ct.transpose and ct.extract", argument="array")
     hint = "; choose one of the list with [k]" if isinstance(x, tuple) else ""
     raise KernelTypeError(f"expected an array argument, not {describe(x)}{hint}", argument="array")
 
 
 def rank_is(rank: int, array: Array, what: str, argument: str) -> None:
     if rank != array.ndim:
-        raise KernelTypeError(
-            f"{what} {rank} entr{'y' if rank == 1 else 'ies'}, the array has {array.ndim} dimension"
-            f"{'s' * (array.ndim != 1)}",
-            argument=argument,
-        )
+        entries = f"{rank} entr{'y' if rank == 1 else 'ies'}"
+        dims = f"{array.ndim} dimension{'s' * (array.ndim != 1)}"
+        raise KernelTypeError(f"{what} {entries}, the array has {dims}", argument=argument)
 
 
 def axes_of(order: object, rank: int) -> tuple[int, ...]:
     """Which axis of the array each dimension of a tile runs along."""
     if order == "C" or order == "F":
         return tuple(range(rank))[:: 1 if order == "C" else -1]
-    known = f'"C", "F" or the axes 0 to {rank - 1}, each once'
-    if isinstance(order, str):
-        raise KernelTypeError(f"the order is {known}, not {order!r}", argument="order")
-    axes = tuple(constant_int(k, "order") for k in (order if isinstance(order, tuple) else (order,)))
+    given = order if isinstance(order, tuple) else (order,)
+    axes = () if isinstance(order, str) else tuple(constant_int(k, "order") for k in given)
     axes = tuple(k + rank if -rank <= k < 0 else k for k in axes)
-    if sorted(axes) != list(range(rank)):
-        twice = [k for k in axes if axes.count(k) > 1]
-        what = f"; axis {twice[0]} is there twice" if twice else ""
-        raise KernelTypeError(f"the order is {known}, not {order!r}{what}", argument="order")
+    if isinstance(order, str) or sorted(axes) != list(range(rank)):
+        twice = [f"; axis {k} is there twice" for k in axes if axes.count(k) > 1]
+        known = f'"C", "F" or the axes 0 to {rank - 1}, each once'
+        raise KernelTypeError(f"the order is {known}, not {order!r}{''.join(twice[:1])}", argument="order")
     return axes
 
 
-def check_hints(latency: object = None, **flags: object) -> None:
-    """What says how to do an access, and has no effect; ``flags`` are True or False, or allow_tma=None."""
-    if latency is not None and not 1 <= constant_int(latency, "latency") <= 10:
-        raise KernelValueError(f"a latency is 1 to 10, not {latency}", argument="latency")
-    for name, flag in flags.items():
-        if not isinstance(flag, bool) and not (flag is None and name == "allow_tma"):
-            raise KernelTypeError(f"{name} is True or False, not {describe(flag)}", argument=name)
+def access(*unused: str, orders: tuple[MemoryOrder, ...] = ()) -> Callable[[Callable], Callable]:
+    """Of a rule that touches memory: adds hints that have no effect, and checks all that says how an access is done."""
+
+    def register(rule: Callable) -> Callable:
+        whole = signature(rule)
+        params = [*whole.parameters.values(), *(Parameter(p, Parameter.KEYWORD_ONLY, default=None) for p in unused)]
+        whole = whole.replace(parameters=params)
+
+        @wraps(rule)
+        def checked(*args: object, **kwargs: object) -> object:
+            call = whole.bind(*args, **kwargs)
+            call.apply_defaults()
+            given = call.arguments
+            if "array" in given:
+                given["array"] = as_array(given["array"])
+            hints = {name: given.pop(name) for name in unused}
+            latency, flags = hints.get("latency"), {"check_bounds": given.get("check_bounds", False)}
+            if latency is not None and not 1 <= constant_int(latency, "latency") <= 10:
+                raise KernelValueError(f"a latency is 1 to 10, not {latency}", argument="latency")
+            for name, flag in (flags | {"allow_tma": hints.get("allow_tma") or False}).items():
+                if not isinstance(flag, bool):
+                    raise KernelTypeError(f"{name} is True or False, not {describe(flag)}", argument=name)
+            if orders:
+                check_order(given["memory_order"], given["memory_scope"], orders)
+            return rule(**given)
+
+        checked.__signature__ = whole  # type: ignore[attr-defined]
+        return checked
+
+    return register
 
 
 def check_order(order: object, scope: object, allowed: tuple[MemoryOrder, ...]) -> None:
@@ -146,24 +145,20 @@ def check_order(order: object, scope: object, allowed: tuple[MemoryOrder, ...]) 
 
 def fill_of(mode: object, dtype: DType) -> float | None:
     """The number of a padding mode; None for zero."""
-    if not isinstance(mode, PaddingMode):
-        raise KernelTypeError(f"padding_mode is a ct.PaddingMode, not {describe(mode)}", argument="padding_mode")
-    fill = FILL[mode]
-    if dtype.is_float or not fill:
+    with about("padding_mode"):
+        if not isinstance(mode, PaddingMode):
+            raise KernelTypeError(f"padding_mode is a ct.PaddingMode, not {describe(mode)}")
+        fill = FILL.get(mode)
+        if fill and not dtype.is_float:
+            raise KernelTypeError(f"elements of type {dtype} cannot hold {fill}, PaddingMode.{mode.name}")
         return fill if dtype.is_float else None
-    raise KernelTypeError(
-        f"elements of type {dtype} cannot hold {fill}, PaddingMode.{mode.name}", argument="padding_mode"
-    )
 
 
 def fit(b: Builder, v: Value, shape: tuple[int, ...], argument: str) -> Value:
     """``v`` stretched to a shape that is given."""
-    try:
-        fits = broadcast_shape(v.type.shape, shape) == shape
-    except KernelTypeError:
-        fits = False
-    if not fits:
-        raise KernelTypeError(f"a shape of {list(v.type.shape)} does not broadcast to {list(shape)}", argument=argument)
+    inner = v.type.shape
+    if len(inner) > len(shape) or any(n not in (1, m) for n, m in zip(inner[::-1], shape[::-1], strict=False)):
+        raise KernelTypeError(f"a shape of {list(inner)} does not broadcast to {list(shape)}", argument=argument)
     return broadcast(b, v, shape)
 
 
@@ -207,17 +202,14 @@ def locate(b: Builder, array: Array, places: list[Place], check: bool, mask: obj
     are inside of the array."""
     shape, pointer, inside = common_shape(places), array.base, None
     if mask is not None:
-        try:
+        with about("mask"):
             inside = fit(b, memory.as_mask(b, mask), shape, "mask")  # type: ignore[arg-type]
-        except KernelTypeError as error:
-            raise KernelTypeError(error.message, argument="mask") from None
     for place in places:
-        at, stride = place.at, array.strides[place.axis]
+        at = place.at
         if check:
             part = place.spread(b, and_(b, ge(b, at, 0), lt(b, at, array.shape[place.axis])), len(shape))
             inside = part if inside is None else and_(b, inside, part)
-        offset = at if isinstance(stride, int) and stride == 1 else mul(b, at, stride)
-        pointer = add(b, pointer, place.spread(b, offset, len(shape)))
+        pointer = add(b, pointer, place.spread(b, step(b, at, array.strides[place.axis]), len(shape)))
     return broadcast(b, pointer, shape), inside
 
 
@@ -225,6 +217,7 @@ def locate(b: Builder, array: Array, places: list[Place], check: bool, mask: obj
 
 
 @function()
+@access("latency", "allow_tma", orders=(WEAK, MemoryOrder.RELAXED, MemoryOrder.ACQUIRE))
 def load(
     b: Builder,
     array: Array,
@@ -234,8 +227,6 @@ def load(
     order: object = "C",
     padding_mode: PaddingMode = PaddingMode.UNDETERMINED,
     check_bounds: bool = True,
-    latency: int | None = None,
-    allow_tma: bool | None = None,
     memory_order: MemoryOrder = WEAK,
     memory_scope: MemoryScope = NONE,
 ) -> Value:
@@ -262,11 +253,9 @@ def load(
     >>> y.tolist()
     [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0], [-inf, -inf]]
     """
-    a, extents = as_array(array), shape_of(shape)
-    check_hints(latency, allow_tma=allow_tma, check_bounds=check_bounds)
-    check_order(memory_order, memory_scope, (WEAK, MemoryOrder.RELAXED, MemoryOrder.ACQUIRE))
-    fill = fill_of(padding_mode, a.dtype)
-    pointer, inside = locate(b, a, tile_places(b, a, index, extents, order), check_bounds)
+    extents = shape_of(shape)
+    fill = fill_of(padding_mode, array.dtype)
+    pointer, inside = locate(b, array, tile_places(b, array, index, extents, order), check_bounds)
     if memory_order is WEAK:
         return memory.load(b, pointer, inside, fill)
     v = OPS["atomic_cas"].rule(b, pointer, 0, 0, memory_order.value, memory_scope.value, inside)
@@ -274,6 +263,7 @@ def load(
 
 
 @function()
+@access("latency", "allow_tma", orders=(WEAK, MemoryOrder.RELAXED, MemoryOrder.RELEASE))
 def store(
     b: Builder,
     array: Array,
@@ -282,8 +272,6 @@ def store(
     *,
     order: object = "C",
     check_bounds: bool = True,
-    latency: int | None = None,
-    allow_tma: bool | None = None,
     memory_order: MemoryOrder = WEAK,
     memory_scope: MemoryScope = NONE,
 ) -> None:
@@ -304,17 +292,11 @@ def store(
     >>> x.tolist()
     [1, 2, 3]
     """
-    a = as_array(array)
-    v = implicit(b, tile, a.dtype, "tile")
-    check_hints(latency, allow_tma=allow_tma, check_bounds=check_bounds)
-    check_order(memory_order, memory_scope, (WEAK, MemoryOrder.RELAXED, MemoryOrder.RELEASE))
-    if v.type.shape and len(v.type.shape) != a.ndim:
-        raise KernelTypeError(
-            f"a tile of shape {list(v.type.shape)} is stored to an array of {a.ndim} dimensions: give it as many, "
-            f"with .reshape or x[None, :]",
-            argument="tile",
-        )
-    pointer, inside = locate(b, a, tile_places(b, a, index, v.type.shape, order), check_bounds)
+    v = implicit(b, tile, array.dtype, "tile")
+    if v.type.shape and len(v.type.shape) != array.ndim:
+        what = f"a tile of shape {list(v.type.shape)} is stored to an array of {array.ndim} dimensions"
+        raise KernelTypeError(f"{what}: give it as many, with .reshape or x[None, :]", argument="tile")
+    pointer, inside = locate(b, array, tile_places(b, array, index, v.type.shape, order), check_bounds)
     if memory_order is WEAK:
         memory.store(b, pointer, v, inside)
     else:
@@ -322,6 +304,7 @@ def store(
 
 
 @function()
+@access()
 def num_tiles(b: Builder, array: Array, axis: int, shape: object, order: object = "C") -> Operand:
     """How many tiles of ``shape`` cover an array along ``axis`` of the tiles: an int scalar. ``shape`` and ``order``
     are as in `load`.
@@ -335,10 +318,10 @@ def num_tiles(b: Builder, array: Array, axis: int, shape: object, order: object 
     >>> out.tolist()
     [3]
     """
-    a, extents = as_array(array), shape_of(shape)
-    rank_is(len(extents), a, "the shape of the tile has", "shape")
-    k = axis_of(axis, a.ndim)
-    return how_many(b, a.shape[axes_of(order, a.ndim)[k]], extents[k])
+    extents = shape_of(shape)
+    rank_is(len(extents), array, "the shape of the tile has", "shape")
+    k = axis_of(axis, array.ndim)
+    return how_many(b, array.shape[axes_of(order, array.ndim)[k]], extents[k])
 
 
 def how_many(b: Builder, extent: Operand, step: int) -> Operand:
@@ -346,6 +329,7 @@ def how_many(b: Builder, extent: Operand, step: int) -> Operand:
 
 
 @function()
+@access("latency")
 def gather(
     b: Builder,
     array: Array,
@@ -354,7 +338,6 @@ def gather(
     mask: Operand | None = None,
     padding_value: Operand = 0,
     check_bounds: bool = True,
-    latency: int | None = None,
 ) -> Value:
     """Elements of an array, by their indices: a tuple of an int tile or scalar for each axis, which broadcast to the
     shape of what comes out. For an array of one dimension a tile alone will do, for one of none it is ``()``.
@@ -374,29 +357,21 @@ def gather(
     >>> out.tolist()
     [9, -1, 81, -1]
     """
-    a = as_array(array)
-    check_hints(latency, check_bounds=check_bounds)
-    return _gather(b, a, element_places(b, a, indices), mask, padding_value, check_bounds)
+    return _gather(b, array, element_places(b, array, indices), mask, padding_value, check_bounds)
 
 
-def _gather(b: Builder, a: Array, places: list[Place], mask: object, padding_value: object, check: bool) -> Value:
-    pointer, inside = locate(b, a, places, check, mask)
+def _gather(b: Builder, array: Array, places: list[Place], mask: object, padding_value: object, check: bool) -> Value:
+    pointer, inside = locate(b, array, places, check, mask)
     if isinstance(padding_value, int) and padding_value == 0:  # zero of every type
         return memory.load(b, pointer, inside)
-    fill = implicit(b, padding_value, a.dtype, "padding_value")
+    fill = implicit(b, padding_value, array.dtype, "padding_value")
     return memory.load(b, pointer, inside, fit(b, fill, pointer.type.shape, "padding_value"))
 
 
 @function()
+@access("latency")
 def scatter(
-    b: Builder,
-    array: Array,
-    indices: object,
-    value: Operand,
-    *,
-    mask: Operand | None = None,
-    check_bounds: bool = True,
-    latency: int | None = None,
+    b: Builder, array: Array, indices: object, value: Operand, *, mask: Operand | None = None, check_bounds: bool = True
 ) -> None:
     """Writes elements of an array where `gather` reads them. ``value`` broadcasts to the shape of the indices; its
     type widens to the array's. Indices outside of the array, and lanes where ``mask`` is off, write nothing.
@@ -410,14 +385,12 @@ def scatter(
     >>> x.tolist()
     [7, 0, 0, 7, 0]
     """
-    a = as_array(array)
-    check_hints(latency, check_bounds=check_bounds)
-    _scatter(b, a, element_places(b, a, indices), value, mask, check_bounds)
+    _scatter(b, array, element_places(b, array, indices), value, mask, check_bounds)
 
 
-def _scatter(b: Builder, a: Array, places: list[Place], value: object, mask: object, check: bool) -> None:
-    v = implicit(b, value, a.dtype, "value")
-    pointer, inside = locate(b, a, places, check, mask)
+def _scatter(b: Builder, array: Array, places: list[Place], value: object, mask: object, check: bool) -> None:
+    v = implicit(b, value, array.dtype, "value")
+    pointer, inside = locate(b, array, places, check, mask)
     memory.store(b, pointer, fit(b, v, pointer.type.shape, "value"), inside)
 
 
@@ -452,11 +425,8 @@ def advanced_places(b: Builder, array: Array, indices: object) -> list[Place]:
     rank_is(len(found), array, "the indices have", "indices")
     tiles = [x for x in found if not isinstance(x, Slice)]
     if array.ndim < 2 or len(tiles) != 1:
-        raise KernelTypeError(
-            f"of the indices, for 2 dimensions or more, one is a tile and the others are ct.Slice(start, length); "
-            f"{len(tiles)} of {len(found)} are not",
-            argument="indices",
-        )
+        what = "of the indices, for 2 dimensions or more, one is a tile and the others are ct.Slice(start, length)"
+        raise KernelTypeError(f"{what}; {len(tiles)} of {len(found)} are not", argument="indices")
     out = []
     for d, x in enumerate(found):
         v = add(b, x.start, arange(b, 0, x.length)) if isinstance(x, Slice) else index_value(b, x, "indices")
@@ -467,14 +437,9 @@ def advanced_places(b: Builder, array: Array, indices: object) -> list[Place]:
 
 
 @function()
+@access("latency", "allow_tma")
 def load_advanced_indexing(
-    b: Builder,
-    array: Array,
-    indices: tuple,
-    *,
-    padding_mode: PaddingMode = PaddingMode.UNDETERMINED,
-    latency: int | None = None,
-    allow_tma: bool | None = None,
+    b: Builder, array: Array, indices: tuple, *, padding_mode: PaddingMode = PaddingMode.UNDETERMINED
 ) -> Value:
     """Rows, say, of an array, whose numbers are in a tile: ``indices`` has an int tile of one dimension for one axis
     and a `Slice` for each other. The result has an extent for each axis: that of the tile, or the slice's length.
@@ -491,22 +456,18 @@ def load_advanced_indexing(
     >>> out.tolist()
     [[10, 11], [4, 5]]
     """
-    a = as_array(array)
-    check_hints(latency, allow_tma=allow_tma)
-    fill = fill_of(padding_mode, a.dtype)
-    pointer, inside = locate(b, a, advanced_places(b, a, indices), True)
+    fill = fill_of(padding_mode, array.dtype)
+    pointer, inside = locate(b, array, advanced_places(b, array, indices), True)
     return memory.load(b, pointer, inside, fill)
 
 
 @function()
+@access("latency", "allow_tma")
 def store_advanced_indexing(
     b: Builder,
     array: Array,
     indices: tuple,
     tile: Operand,
-    *,
-    latency: int | None = None,
-    allow_tma: bool | None = None,
 ) -> None:
     """Writes a tile where `load_advanced_indexing` reads it; nothing outside of the array. A number goes to all places.
 
@@ -519,15 +480,11 @@ def store_advanced_indexing(
     >>> x.tolist()
     [[0, 0, 0], [1, 1, 0], [0, 0, 0], [1, 1, 0]]
     """
-    a = as_array(array)
-    check_hints(latency, allow_tma=allow_tma)
-    v, places = implicit(b, tile, a.dtype, "tile"), advanced_places(b, a, indices)
+    v, places = implicit(b, tile, array.dtype, "tile"), advanced_places(b, array, indices)
     if v.type.shape not in ((), common_shape(places)):
-        raise KernelTypeError(
-            f"the tile has shape {list(v.type.shape)}, the indices stand for {list(common_shape(places))}",
-            argument="tile",
-        )
-    pointer, inside = locate(b, a, places, True)
+        what = f"the tile has shape {list(v.type.shape)}, the indices stand for {list(common_shape(places))}"
+        raise KernelTypeError(what, argument="tile")
+    pointer, inside = locate(b, array, places, True)
     memory.store(b, pointer, broadcast(b, v, pointer.type.shape), inside)
 
 
@@ -589,34 +546,17 @@ def tiled_view(
 
 
 @method(TiledView)
-def load_(
-    b: Builder,
-    view: TiledView,
-    index: object,
-    *,
-    check_bounds: bool = True,
-    latency: int | None = None,
-    allow_tma: bool | None = None,
-) -> Value:
+@access("latency", "allow_tma")
+def load_(b: Builder, view: TiledView, index: object, *, check_bounds: bool = True) -> Value:
     """``view.load(index)``: a tile, as by `load`."""
-    check_hints(latency, allow_tma=allow_tma, check_bounds=check_bounds)
     pointer, inside = locate(b, view.array, view.places(b, index), check_bounds)
     return memory.load(b, pointer, inside, fill_of(view.padding_mode, view.dtype))
 
 
 @method(TiledView)
-def store_(
-    b: Builder,
-    view: TiledView,
-    index: object,
-    tile: Operand,
-    *,
-    check_bounds: bool = True,
-    latency: int | None = None,
-    allow_tma: bool | None = None,
-) -> None:
+@access("latency", "allow_tma")
+def store_(b: Builder, view: TiledView, index: object, tile: Operand, *, check_bounds: bool = True) -> None:
     """``view.store(index, tile)``: writes a tile that broadcasts to the view's, nothing outside of the array."""
-    check_hints(latency, allow_tma=allow_tma, check_bounds=check_bounds)
     v = fit(b, implicit(b, tile, view.dtype, "tile"), view.tile_shape, "tile")
     pointer, inside = locate(b, view.array, view.places(b, index), check_bounds)
     memory.store(b, pointer, v, inside)
@@ -668,30 +608,16 @@ def get_raw_memory(b: Builder, array: Array) -> RawMemory:
 
 
 @method(RawMemory)
+@access("latency")
 def load_offset(
-    b: Builder,
-    raw: RawMemory,
-    offset: Operand,
-    *,
-    mask: Operand | None = None,
-    padding_value: Operand = 0,
-    latency: int | None = None,
+    b: Builder, raw: RawMemory, offset: Operand, *, mask: Operand | None = None, padding_value: Operand = 0
 ) -> Value:
     """Elements by offset; where ``mask`` is off, ``padding_value``."""
-    check_hints(latency)
     return _gather(b, raw.flat, [Place(0, index_value(b, offset, "offset"))], mask, padding_value, False)
 
 
 @method(RawMemory)
-def store_offset(
-    b: Builder,
-    raw: RawMemory,
-    offset: Operand,
-    value: Operand,
-    *,
-    mask: Operand | None = None,
-    latency: int | None = None,
-) -> None:
+@access("latency")
+def store_offset(b: Builder, raw: RawMemory, offset: Operand, value: Operand, *, mask: Operand | None = None) -> None:
     """Writes elements by offset, where ``mask`` is on."""
-    check_hints(latency)
     _scatter(b, raw.flat, [Place(0, index_value(b, offset, "offset"))], value, mask, False)
