@@ -216,8 +216,9 @@ Here:
 
 - `tt`, the language of pointers, offsets and masks, with the names of Triton and of tiny-ton. With
   `import tinyton as triton` and `import tinyton.language as tl`, kernels that were written for Triton run.
-- `ct`, the language of arrays and tile indices, with the names of cuTile. With `import tinyton.tile as ct`, kernels that were
-  written for cuTile run, as far as they are not about Blackwell; [a page](known-gaps.md) says what is missing.
+- `ct`, the language of arrays and tile indices, with the names of cuTile. With `import tinyton.tile as ct`, kernels
+  that were written for cuTile run, as far as they are not about Blackwell; [a page](known-gaps.md) says what is
+  missing.
 - Python in a kernel: loops, early exits, tuples, calls of functions under `@tt.jit`. What is not supported is
   refused, with a caret.
 - `tt.dot` and `ct.mma`, in plain arithmetic. Tensor cores come with chapter 16.
