@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from ..errors import KernelTypeError
 from ..ir import Builder, Value
@@ -13,9 +12,9 @@ from ..ops.typing import Operand, is_weak
 from .array import Array, index_value, method
 from .create import implicit
 from .language import about, function, made
-from .memory import MemoryOrder, MemoryScope, Place, RawMemory, TiledView, access, element_places, fit, locate
+from .memory import MemoryOrder, Place, RawMemory, TiledView, access, element_places, fit, locate
 
-ORDERS = (MemoryOrder.RELAXED, MemoryOrder.ACQUIRE, MemoryOrder.RELEASE, MemoryOrder.ACQ_REL)
+ORDERS = (MemoryOrder.ACQ_REL, MemoryOrder.RELAXED, MemoryOrder.ACQUIRE, MemoryOrder.RELEASE)
 SUMMARY = {
     "xchg": "Elements become ``update``",
     "add": "Adds ``update`` to elements; 16-bit floats are rounded after each addition",
@@ -28,36 +27,37 @@ SUMMARY = {
 
 
 OPERANDS = {"cas": ("expected", "desired")}
-ORDERED = {"memory_order": MemoryOrder.ACQ_REL, "memory_scope": MemoryScope.DEVICE}
 
 
 def change(
-    how: str, b: Builder, array: Array, places: list, xs: tuple, mask: object, check: bool, order: Any, scope: Any
+    word: str, b: Builder, array: Array, places: list, xs: tuple, mask: object, check: bool, how: tuple
 ) -> Value:
     """The op on the elements at these places, if they can be changed so by values of these types."""
     pointer, inside = locate(b, array, places, check, mask)
     parts = []
-    for name, x in zip(OPERANDS.get(how, ("update",)), xs, strict=True):
+    for name, x in zip(OPERANDS.get(word, ("update",)), xs, strict=True):
         other = x.type.dtype if isinstance(x, Value) and not is_weak(b, x) else array.dtype
-        if how in ("and", "or", "xor") and other is not array.dtype:
+        if word in ("and", "or", "xor") and other is not array.dtype:
             what = f"a bitwise update is of the array's type, {array.dtype}, not of {other}"
             raise KernelTypeError(f"{what}; write .astype(ct.{array.dtype})", argument=name)
         parts.append(fit(b, implicit(b, x, array.dtype, name), pointer.type.shape, name))
     with about("array"):
-        old = OPS[f"atomic_{how}"].rule(b, pointer, *parts, mask=inside, sem=order.value, scope=scope.value)
-    return where(b, inside, old, parts[0]) if how == "cas" and inside is not None else old
+        old = OPS[f"atomic_{word}"].rule(b, pointer, *parts, mask=inside, sem=how[0], scope=how[1])
+    return where(b, inside, old, parts[0]) if word == "cas" and inside is not None else old
 
 
-def _of_array(how: str, b: Builder, array: Array, indices: object, *xs: Operand, check_bounds: bool, **order) -> Value:
-    return change(how, b, array, element_places(b, array, indices), xs, None, check_bounds, *order.values())
+def _of_array(
+    word: str, b: Builder, array: Array, indices: object, *xs: Operand, check_bounds: bool, how: tuple
+) -> Value:
+    return change(word, b, array, element_places(b, array, indices), xs, None, check_bounds, how)
 
 
-def _by_offset(how: str, b: Builder, raw: RawMemory, offset: Operand, *xs: Operand, mask: object, **order) -> Value:
-    return change(how, b, raw.flat, [Place(0, index_value(b, offset, "offset"))], xs, mask, False, *order.values())
+def _by_offset(word: str, b: Builder, raw: RawMemory, offset: Operand, *xs: Operand, mask: object, how: tuple) -> Value:
+    return change(word, b, raw.flat, [Place(0, index_value(b, offset, "offset"))], xs, mask, False, how)
 
 
-def _of_tile(how: str, b: Builder, view: TiledView, index: object, *xs: Operand) -> None:
-    change(how, b, view.array, view.places(b, index), xs, None, True, MemoryOrder.RELAXED, MemoryScope.DEVICE)
+def _of_tile(word: str, b: Builder, view: TiledView, index: object, *xs: Operand) -> None:
+    change(word, b, view.array, view.places(b, index), xs, None, True, ("relaxed", "gpu"))
 
 
 EXAMPLE = """
@@ -91,11 +91,10 @@ for _how in (*SUMMARY, "cas"):
     _name, _xs = f"atomic_{_how}", " ".join(OPERANDS.get(_how, ("update",)))
     _floats = "" if _how in ("and", "or", "xor") else " or floats"
     _doc = CAS if _how == "cas" else DOC.format(SUMMARY[_how], _floats) + EXAMPLE.format(_how, AFTER[_how])
-    _options = {"check_bounds": True} | ORDERED
-    _rule = made(_name, f"array indices {_xs}", partial(_of_array, _how), _doc, **_options)
+    _rule = made(_name, f"array indices {_xs}", partial(_of_array, _how), _doc, check_bounds=True, how=None)
     function()(access(orders=ORDERS)(_rule))
     _doc = f"`{_name}` by offset, where ``mask`` is on" + "; elsewhere ``expected`` comes back" * (_how == "cas") + "."
-    _rule = made(f"{_name}_offset", f"raw offset {_xs}", partial(_by_offset, _how), _doc, mask=None, **ORDERED)
+    _rule = made(f"{_name}_offset", f"raw offset {_xs}", partial(_by_offset, _how), _doc, mask=None, how=None)
     method(RawMemory)(access(orders=ORDERS)(_rule))
     _doc = f"``view.atomic_store_{_how}(index, update)``: `{_name}` on a tile, with MemoryOrder.RELAXED; gives nothing."
     if _how not in ("xchg", "cas"):

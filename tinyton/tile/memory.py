@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import reduce, wraps
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from typing import Any, ClassVar, NamedTuple
 
 from ..dtypes import DType
@@ -46,7 +46,7 @@ class MemoryScope(Enum):
 FILL = {PaddingMode.NEG_ZERO: -0.0, PaddingMode.NAN: math.nan}
 FILL |= {PaddingMode.POS_INF: math.inf, PaddingMode.NEG_INF: -math.inf}
 NAMES |= {"PaddingMode": PaddingMode, "MemoryOrder": MemoryOrder, "MemoryScope": MemoryScope}
-WEAK, NONE = MemoryOrder.WEAK, MemoryScope.NONE
+WEAK, NONE, UNDETERMINED = MemoryOrder.WEAK, MemoryScope.NONE, PaddingMode.UNDETERMINED
 
 
 class Place(NamedTuple):
@@ -100,12 +100,16 @@ def axes_of(order: object, rank: int) -> tuple[int, ...]:
 
 
 def access(*unused: str, orders: tuple[MemoryOrder, ...] = ()) -> Callable[[Callable], Callable]:
-    """Of a rule that touches memory: adds hints that have no effect, and checks all that says how an access is done."""
+    """Of a rule that touches memory: adds hints that have no effect, and a memory order, of these, with its scope, and
+    checks them. The rule is told ``how``: the words of order and scope, None for a weak access."""
 
     def register(rule: Callable) -> Callable:
-        whole = signature(rule)
-        params = [*whole.parameters.values(), *(Parameter(p, Parameter.KEYWORD_ONLY, default=None) for p in unused)]
-        whole = whole.replace(parameters=params)
+        scope = NONE if WEAK in orders else MemoryScope.DEVICE
+        more = {"memory_order": orders[0], "memory_scope": scope} if orders else {}
+        more |= dict.fromkeys(unused, None)
+        own = [p for p in signature(rule).parameters.values() if p.name != "how"]
+        added = [Parameter(name, Parameter.KEYWORD_ONLY, default=x) for name, x in more.items()]
+        whole = Signature([*own, *added])
 
         @wraps(rule)
         def checked(*args: object, **kwargs: object) -> object:
@@ -114,15 +118,15 @@ def access(*unused: str, orders: tuple[MemoryOrder, ...] = ()) -> Callable[[Call
             given = call.arguments
             if "array" in given:
                 given["array"] = as_array(given["array"])
-            hints = {name: given.pop(name) for name in unused}
-            latency, flags = hints.get("latency"), {"check_bounds": given.get("check_bounds", False)}
-            if latency is not None and not 1 <= constant_int(latency, "latency") <= 10:
+            for name in {"allow_tma", "check_bounds"} & given.keys():
+                if not isinstance(given[name], bool) and (name == "check_bounds" or given[name] is not None):
+                    raise KernelTypeError(f"{name} is True or False, not {describe(given[name])}", argument=name)
+            if (latency := given.get("latency")) is not None and not 1 <= constant_int(latency, "latency") <= 10:
                 raise KernelValueError(f"a latency is 1 to 10, not {latency}", argument="latency")
-            for name, flag in (flags | {"allow_tma": hints.get("allow_tma") or False}).items():
-                if not isinstance(flag, bool):
-                    raise KernelTypeError(f"{name} is True or False, not {describe(flag)}", argument=name)
+            how = [given.pop(name) for name in more][:2]
             if orders:
-                check_order(given["memory_order"], given["memory_scope"], orders)
+                check_order(*how, orders)
+                given["how"] = None if how[0] is WEAK else (how[0].value, how[1].value)
             return rule(**given)
 
         checked.__signature__ = whole  # type: ignore[attr-defined]
@@ -219,16 +223,7 @@ def locate(b: Builder, array: Array, places: list[Place], check: bool, mask: obj
 @function()
 @access("latency", "allow_tma", orders=(WEAK, MemoryOrder.RELAXED, MemoryOrder.ACQUIRE))
 def load(
-    b: Builder,
-    array: Array,
-    index: object,
-    shape: object,
-    *,
-    order: object = "C",
-    padding_mode: PaddingMode = PaddingMode.UNDETERMINED,
-    check_bounds: bool = True,
-    memory_order: MemoryOrder = WEAK,
-    memory_scope: MemoryScope = NONE,
+    b: Builder, array: Array, index, shape, *, order="C", padding_mode=UNDETERMINED, check_bounds=True, how=None
 ) -> Value:
     """The tile of ``shape`` that is the ``index``-th along each axis of an array, in units of tiles.
 
@@ -256,24 +251,16 @@ def load(
     extents = shape_of(shape)
     fill = fill_of(padding_mode, array.dtype)
     pointer, inside = locate(b, array, tile_places(b, array, index, extents, order), check_bounds)
-    if memory_order is WEAK:
+    if how is None:
         return memory.load(b, pointer, inside, fill)
-    v = OPS["atomic_cas"].rule(b, pointer, 0, 0, memory_order.value, memory_scope.value, inside)
+    v = OPS["atomic_cas"].rule(b, pointer, 0, 0, *how, inside)
     return v if fill is None or inside is None else OPS["where"].rule(b, inside, v, fill)
 
 
 @function()
 @access("latency", "allow_tma", orders=(WEAK, MemoryOrder.RELAXED, MemoryOrder.RELEASE))
 def store(
-    b: Builder,
-    array: Array,
-    index: object,
-    tile: Operand,
-    *,
-    order: object = "C",
-    check_bounds: bool = True,
-    memory_order: MemoryOrder = WEAK,
-    memory_scope: MemoryScope = NONE,
+    b: Builder, array: Array, index: object, tile: Operand, *, order: object = "C", check_bounds=True, how=None
 ) -> None:
     """Writes a tile where `load` reads one of its shape; nothing outside of the array.
 
@@ -297,10 +284,10 @@ def store(
         what = f"a tile of shape {list(v.type.shape)} is stored to an array of {array.ndim} dimensions"
         raise KernelTypeError(f"{what}: give it as many, with .reshape or x[None, :]", argument="tile")
     pointer, inside = locate(b, array, tile_places(b, array, index, v.type.shape, order), check_bounds)
-    if memory_order is WEAK:
+    if how is None:
         memory.store(b, pointer, v, inside)
     else:
-        OPS["atomic_xchg"].rule(b, pointer, v, inside, memory_order.value, memory_scope.value)
+        OPS["atomic_xchg"].rule(b, pointer, v, inside, *how)
 
 
 @function()
@@ -335,7 +322,7 @@ def gather(
     array: Array,
     indices: object,
     *,
-    mask: Operand | None = None,
+    mask: object = None,
     padding_value: Operand = 0,
     check_bounds: bool = True,
 ) -> Value:
@@ -371,7 +358,7 @@ def _gather(b: Builder, array: Array, places: list[Place], mask: object, padding
 @function()
 @access("latency")
 def scatter(
-    b: Builder, array: Array, indices: object, value: Operand, *, mask: Operand | None = None, check_bounds: bool = True
+    b: Builder, array: Array, indices: object, value: Operand, *, mask: object = None, check_bounds: bool = True
 ) -> None:
     """Writes elements of an array where `gather` reads them. ``value`` broadcasts to the shape of the indices; its
     type widens to the array's. Indices outside of the array, and lanes where ``mask`` is off, write nothing.
@@ -439,7 +426,7 @@ def advanced_places(b: Builder, array: Array, indices: object) -> list[Place]:
 @function()
 @access("latency", "allow_tma")
 def load_advanced_indexing(
-    b: Builder, array: Array, indices: tuple, *, padding_mode: PaddingMode = PaddingMode.UNDETERMINED
+    b: Builder, array: Array, indices: tuple, *, padding_mode: PaddingMode = UNDETERMINED
 ) -> Value:
     """Rows, say, of an array, whose numbers are in a tile: ``indices`` has an int tile of one dimension for one axis
     and a `Slice` for each other. The result has an extent for each axis: that of the tile, or the slice's length.
@@ -516,7 +503,7 @@ def tiled_view(
     array: Array,
     tile_shape: object,
     *,
-    padding_mode: PaddingMode = PaddingMode.UNDETERMINED,
+    padding_mode: PaddingMode = UNDETERMINED,
     traversal_steps: object = None,
 ) -> TiledView:
     """``x.tiled_view(tile_shape)``: an array seen in tiles, as in `load`. ``traversal_steps`` says how many elements
@@ -610,7 +597,7 @@ def get_raw_memory(b: Builder, array: Array) -> RawMemory:
 @method(RawMemory)
 @access("latency")
 def load_offset(
-    b: Builder, raw: RawMemory, offset: Operand, *, mask: Operand | None = None, padding_value: Operand = 0
+    b: Builder, raw: RawMemory, offset: Operand, *, mask: object = None, padding_value: Operand = 0
 ) -> Value:
     """Elements by offset; where ``mask`` is off, ``padding_value``."""
     return _gather(b, raw.flat, [Place(0, index_value(b, offset, "offset"))], mask, padding_value, False)
@@ -618,6 +605,6 @@ def load_offset(
 
 @method(RawMemory)
 @access("latency")
-def store_offset(b: Builder, raw: RawMemory, offset: Operand, value: Operand, *, mask: Operand | None = None) -> None:
+def store_offset(b: Builder, raw: RawMemory, offset: Operand, value: Operand, *, mask: object = None) -> None:
     """Writes elements by offset, where ``mask`` is on."""
     _scatter(b, raw.flat, [Place(0, index_value(b, offset, "offset"))], value, mask, False)
