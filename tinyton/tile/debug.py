@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -131,17 +132,15 @@ def printf(b: Builder, format: str, *args: Operand) -> None:  # noqa: A002
     [ 1.00,  0.50] and 0xff
     """
     if not isinstance(format, str):
-        raise KernelTypeError(
-            f'printf begins with a text, printf("%d", x), not with {describe(format)}', argument="format"
-        )
+        what = f'printf begins with a text, printf("%d", x), not with {describe(format)}'
+        raise KernelTypeError(what, argument="format")
     parts: list[str | tuple[Value, Write]] = []
     left, at = list(args), 0
     for found in SPECIFIER.finditer(format):
-        parts, at = [*parts, format[at : found.start()]], found.end()
+        parts, at, kind = [*parts, format[at : found.start()]], found.end(), found["kind"]
         if found[0] == "%%":
             parts.append("%")
             continue
-        kind = found["kind"]
         if not kind or kind not in "diuoxXeEfFgGaA":
             known = "ints take one of %d %i %u %o %x %X, floats one of %e %f %g %a; a percent sign is %%"
             raise KernelTypeError(f"printf does not support the specifier {found[0]}: {known}")
@@ -153,56 +152,29 @@ def printf(b: Builder, format: str, *args: Operand) -> None:  # noqa: A002
             raise KernelTypeError(f"{found[0]} does not write {v.type.dtype}; write {instead}, or convert with .astype")
         parts.append((v, c_writer(found, v.type.dtype)))
     if left:
-        raise KernelTypeError(
-            f"printf has too many arguments: {len(args)}, and {len(args) - len(left)} places for them"
-        )
+        raise KernelTypeError(f"printf has too many arguments: {len(args)}, and {len(args) - len(left)} places")
     tell(b, [*parts, format[at:]])
 
 
 def c_writer(found: re.Match, dtype: DType) -> Write:
-    """How C writes an element. Python's % does the same but for the few cases here."""
-    flags, width, digits, kind = found["flags"], found["width"], found["digits"], found["kind"]
-    if kind in "aA":
-        return lambda x: hexadecimal(float(x), flags, int(width or 0), digits, kind)
-    point = "" if digits is None else f".{digits or 0}"
-    if kind in "eEfFgG":
-        return lambda x: f"%{flags if math.isfinite(x) else flags.replace('0', '')}{width}{point}{kind}" % float(x)
-    if kind in "uoxX":  # of the bits, without a sign
-        flags = re.sub("[+ ]", "", flags)
-    if digits is not None:
-        flags = flags.replace("0", "")
+    """How C writes an element: its own snprintf, which Python has, is asked."""
+    kind, width, digits, snprintf = found["kind"], found["width"], found["digits"], ctypes.pythonapi.PyOS_snprintf
+    snprintf.argtypes = ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p
+    form, room = f"%{found['flags']}{width}", 400 + int(width or 0) + int(digits or 0)
+    form += "" if digits is None else f".{digits}"
+    unsigned, bits = kind in "uoxX", max(32, dtype.bits)
 
     def write(x: Any) -> str:
-        n, sign, places = int(x), flags, point
-        if kind in "uoxX":
-            n &= (1 << max(32, dtype.bits)) - 1
-        if "#" in sign and (kind == "o" or not n):
-            sign = sign.replace("#", "")
-            places = f".{max(int(digits or 0), len(f'{n:o}') + 1)}" if kind == "o" and n else places
-        return f"%{sign}{width}{places}{kind}" % n
+        if kind in "eEfFgGaA":
+            word, value = kind, ctypes.c_double(abs(x) if math.isnan(x) else x)
+        else:
+            n = int(x) & (1 << bits) - 1 if unsigned else int(x)
+            word, value = f"ll{kind if n < 1 << 63 or unsigned else 'u'}", ctypes.c_ulonglong(n)
+        text = ctypes.create_string_buffer(room)
+        snprintf(text, room, f"{form}{word}".encode(), value)
+        return text.value.decode()
 
     return write
-
-
-def hexadecimal(x: float, flags: str, width: int, digits: str | None, kind: str) -> str:
-    """C's ``%a``."""
-    sign = "-" if math.copysign(1, x) < 0 else "+" if "+" in flags else " " if " " in flags else ""
-    prefix, body = "", f"{abs(x)}"
-    if math.isfinite(x):
-        prefix, (lead, _, exponent) = "0x", abs(x).hex()[2:].partition("p")
-        lead, _, tail = lead.partition(".")
-        n = int(lead + tail.ljust(13, "0"), 16)
-        if digits is not None and int(digits or 0) < 13:
-            unit = 16 ** (13 - int(digits or 0))
-            n = (n // unit + (n % unit * 2 > unit or (n % unit * 2 == unit and n // unit % 2))) * unit
-        tail = f"{n % 16**13:013x}"
-        tail = tail.rstrip("0") if digits is None else tail[: int(digits or 0)].ljust(int(digits or 0), "0")
-        body = f"{n >> 52:x}{'.' * bool(tail or '#' in flags)}{tail}p{exponent}"
-    room = width - len(sign + prefix + body)
-    zeros = "0" * room * bool(prefix and "0" in flags and "-" not in flags)
-    text = sign + prefix + zeros + body
-    text = text.ljust(width) if "-" in flags else text.rjust(width)
-    return text.upper() if kind == "A" else text
 
 
 @function("assert_")
