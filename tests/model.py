@@ -204,7 +204,7 @@ def shift(left):
         inside = (s >= 0) & (s < 8 * x.itemsize)
         s = np.where(inside, s, 0).astype(x.dtype)
         if left:
-            out = (np.asarray(wide) * (2 ** s.astype(object))) % (1 << 8 * x.itemsize)
+            out = (np.asarray(wide, object) * (2 ** s.astype(object))) % (1 << 8 * x.itemsize)
             v = np.asarray(out, object).astype(np.uint64).astype(x.dtype)
             return np.where(inside, v, np.zeros((), x.dtype))
         return np.where(inside, x >> s, np.where(x < 0, -1, 0).astype(x.dtype))
