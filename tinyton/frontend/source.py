@@ -132,15 +132,16 @@ def read(function: Callable) -> Source:
         raise KernelSyntaxError(f"{name} is an async function; a kernel is a plain def")
     if not isinstance(tree, ast.FunctionDef) or tree.name != name:
         raise KernelSyntaxError(f"the source of {name} is not a def statement of that name; put @tt.jit nearest to def")
-    params = tuple(inspect.signature(function).parameters.values())
-    source = Source(name, function, tree, text.split("\n"), max(first, 1), params, frozenset(), ())
-    marked = frozenset(p.name for p in params if _is_constexpr(p.annotation, source))
+    source = Source(name, function, tree, text.split("\n"), max(first, 1), (), frozenset(), ())
     code, known = function.__code__, source.scope()
+    given = inspect.signature(function).parameters.values()
+    params = tuple(p.replace(annotation=_evaluated(p.annotation, known)) for p in given)
+    marked = frozenset(p.name for p in params if _is_constexpr(p.annotation))
     globals_ = {*code.co_freevars, *_globals(code)}
     local = frozenset({*code.co_varnames, *code.co_cellvars} - globals_)
     roots = {name for name in globals_ if name in known or not hasattr(builtins, name)}
     outside = tuple(sorted({path for path in _paths(tree) if path.split(".")[0] in roots}))
-    return replace(source, constexprs=marked, outside=outside, local=local)
+    return replace(source, params=params, constexprs=marked, outside=outside, local=local)
 
 
 def _definition(function: Callable) -> tuple[ast.AST, str, int]:
@@ -179,17 +180,20 @@ def as_function(node: ast.Lambda) -> ast.FunctionDef:
 
 
 # <<<
-def _is_constexpr(annotation: object, source: Source) -> bool:
-    if isinstance(annotation, str):  # from __future__ import annotations
-        try:
-            annotation = eval(annotation, source.scope())  # noqa: S307  (the user's own annotation)
-        except Exception:
-            return annotation.split(".")[-1].strip() == "constexpr"  # type: ignore[union-attr]
+def _evaluated(annotation: object, scope: dict[str, object]) -> object:
+    """What an annotation stands for; from __future__ import annotations makes a text of it."""
+    try:
+        return eval(annotation, scope) if isinstance(annotation, str) else annotation  # noqa: S307  (the user's own)
+    except Exception:
+        return annotation
+
+
+def _is_constexpr(annotation: object) -> bool:
     # >>> stage 6
     if any(isinstance(mark, ConstantAnnotation) for mark in getattr(annotation, "__metadata__", ())):
         return True
     # <<<
-    return annotation is constexpr
+    return annotation is constexpr or isinstance(annotation, str) and annotation.split(".")[-1].strip() == "constexpr"
 
 
 def _globals(code: CodeType) -> Iterator[str]:

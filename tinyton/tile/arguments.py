@@ -13,9 +13,8 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 import numpy as np
 
 from ..arrays import from_dlpack
-from ..dtypes import DType, from_numpy, int32, int64
+from ..dtypes import DType, from_numpy, int32, int64, is_foreign
 from ..errors import LaunchError
-from ..frontend import Source
 from ..ops.typing import is_record, record
 from ..spelling import ConstantAnnotation, Leaf
 from .array import Array, ArrayList
@@ -80,9 +79,8 @@ class ListAnnotation:
     element: Any
 
     def __post_init__(self) -> None:
-        found = [
-            m for m in (self.element, *getattr(self.element, "__metadata__", ())) if isinstance(m, ArrayAnnotation)
-        ]
+        marks = self.element, *getattr(self.element, "__metadata__", ())
+        found = [m for m in marks if isinstance(m, ArrayAnnotation)]
         if len(found) != 1:
             raise ArgumentError(f"element is a ct.ArrayAnnotation, or Annotated with one, not {self.element!r}")
         object.__setattr__(self, "element", found[0])
@@ -91,19 +89,6 @@ class ListAnnotation:
 NAMES |= {"ArrayAnnotation": ArrayAnnotation, "ScalarAnnotation": ScalarAnnotation, "ListAnnotation": ListAnnotation}
 NAMES |= {"IndexedWithInt64": Annotated[T, ArrayAnnotation(index_dtype=int64)]}
 NAMES |= {"ScalarInt64": Annotated[T, ScalarAnnotation(dtype=int64)], "Scalar": int | float, "Array": Array}
-
-
-def annotations(source: Source) -> dict[str, Any]:
-    """What stands behind each parameter of a kernel, as an object."""
-    found, scope = {p.name: p.annotation for p in source.params}, None
-    for name, text in found.items():
-        if isinstance(text, str):  # from __future__ import annotations
-            scope = scope or source.scope()
-            try:
-                found[name] = eval(text, scope)  # noqa: S307  (the user's own annotation)
-            except Exception:
-                found[name] = None
-    return found
 
 
 def note(annotation: Any, *kinds: type) -> Any:
@@ -120,7 +105,7 @@ def constant(name: str, x: Any, annotation: Any) -> Any:
     given = x
     if isinstance(x, np.generic):
         x = x.item()
-    elif isinstance(x, np.dtype) or type(x).__name__ == "dtype" or isinstance(x, type) and issubclass(x, np.generic):
+    elif is_foreign(x):
         x = from_numpy(x)
     kinds = _classes(get_args(annotation)[0]) if get_origin(annotation) is Annotated else ()
     if float in kinds and int not in kinds and type(x) is int:
@@ -131,9 +116,8 @@ def constant(name: str, x: Any, annotation: Any) -> Any:
     try:
         hash(x)
     except TypeError:
-        raise ArgumentError(
-            f"argument {name} is a {type(x).__name__}, which cannot be part of a kernel's key; use a tuple or a number"
-        ) from None
+        what = f"argument {name} is a {type(x).__name__}, which cannot be part of a kernel's key"
+        raise ArgumentError(f"{what}; use a tuple or a number") from None
     return x
 
 
@@ -145,9 +129,8 @@ def _classes(kind: Any) -> tuple[type, ...]:
 
 
 def _shown(x: Any) -> str:
-    return (
-        "None" if x is None else f"a {type(x).__name__}" + (f", {x!r}" if isinstance(x, (*NUMBERS, str, Enum)) else "")
-    )
+    value = f", {x!r}" if isinstance(x, (*NUMBERS, str, Enum)) else ""
+    return "None" if x is None else f"a {type(x).__name__}{value}"
 
 
 # -- what varies -------------------------------------------------------------------------------------------------------
@@ -170,45 +153,37 @@ def take_apart(name: str, x: Any, parts: dict[str, Any], annotation: Any = None,
     if isinstance(x, list):
         return _list(name, x, parts, note(annotation, ListAnnotation))
     if is_record(x):
-        values = {f.name: (getattr(x, f.name), f.type) for f in fields(x)}
-        return record(type(x), {n: _field(f"{name}.{n}", v, kind, parts) for n, (v, kind) in values.items()})
+        values = {}
+        for f in fields(x):
+            part = f"{name}.{f.name}", getattr(x, f.name)
+            fixed = note(f.type, ConstantAnnotation)
+            values[f.name] = constant(*part, f.type) if fixed else take_apart(*part, parts, f.type, True)
+        return record(type(x), values)
     if inside and isinstance(x, (str, NoneType, Enum, DType)):
         return x
-    fixed = isinstance(x, (str, NoneType, Enum, DType, np.dtype, type)) or type(x).__name__ == "dtype" or callable(x)
+    fixed = isinstance(x, (str, NoneType, Enum, DType, type)) or is_foreign(x) or callable(x)
     instead = "annotate the parameter with ct.Constant" if fixed else "a kernel takes arrays, ints, floats and bools"
     if not fixed and hasattr(x, "__dataclass_fields__"):
         instead = "put frozen=True on its dataclass"
     raise ArgumentError(f"argument {name} is {_shown(x)}; {instead}")
 
 
-def _field(name: str, x: Any, annotation: Any, parts: dict[str, Any]) -> Any:
-    if note(annotation, ConstantAnnotation):
-        return constant(name, x, annotation)
-    return take_apart(name, x, parts, annotation, True)
-
-
 def _array(name: str, x: Any, shape: tuple, strides: tuple, parts: dict[str, Any], how: ArrayAnnotation) -> Array:
     parts[f"{name}.data"] = x
-    number = Wide if how.index_dtype is int64 else int
-
-    def ends(word: str, numbers: tuple, static: tuple[int, ...], ones: bool) -> tuple:
-        out: list[Any] = []
+    ends: list[list[Any]] = [[], []]
+    for k, (word, numbers, static) in enumerate(
+        (("shape", shape, how.static_shape_dims), ("stride", strides, how.static_stride_dims))
+    ):
+        if wrong := [d for d in static if not -len(shape) <= d < len(shape)]:
+            what = f"argument {name} has {len(shape)} dimensions; its annotation is about dimension {wrong[0]}"
+            raise RangeError(what)
         for d, n in enumerate(numbers):
-            fixed = d in static or d - len(numbers) in static or (ones and n == 1)
-            out.append(int(n) if fixed else Leaf(f"{name}.{word}{d}"))
-            if not fixed:
-                parts[out[-1].name] = number(n)
-        return tuple(out)
-
-    for dims in (how.static_shape_dims, how.static_stride_dims):
-        if wrong := [d for d in dims if not -len(shape) <= d < len(shape)]:
-            raise RangeError(
-                f"argument {name} has {len(shape)} dimensions; its annotation is about dimension {wrong[0]}"
-            )
-    extent = ends("shape", shape, how.static_shape_dims, False)
-    return Array(
-        Leaf(f"{name}.data"), extent, ends("stride", strides, how.static_stride_dims, not how.static_stride_dims)
-    )
+            if d in static or d - len(shape) in static or k and not static and n == 1:
+                ends[k].append(int(n))
+            else:
+                ends[k].append(Leaf(f"{name}.{word}{d}"))
+                parts[f"{name}.{word}{d}"] = Wide(n) if how.index_dtype is int64 else int(n)
+    return Array(Leaf(f"{name}.data"), *map(tuple, ends))
 
 
 def _list(name: str, x: list, parts: dict[str, Any], how: Any) -> ArrayList:
@@ -219,11 +194,11 @@ def _list(name: str, x: list, parts: dict[str, Any], how: Any) -> ArrayList:
     kinds = [(a.ndim, _element(parts[a.base.name])) if isinstance(a, Array) else None for a in out]
     for k, kind in enumerate(kinds):
         if kind is None or kind != kinds[0]:
-            what = "is no array" if kind is None else f"has {kind[0]} dimensions of {kind[1]}"
-            raise ArgumentError(
-                f"argument {name} is a list of arrays of one type and one number of dimensions, but {name}[{k}] {what}"
-                + (f", {name}[0] {kinds[0][0]} of {kinds[0][1]}" if kind and kinds[0] else "")
-            )
+            what = "is no array"
+            if kind and kinds[0]:
+                what = f"has {kind[0]} dimensions of {kind[1]}, {name}[0] {kinds[0][0]} of {kinds[0][1]}"
+            one = f"argument {name} is a list of arrays of one type and one number of dimensions"
+            raise ArgumentError(f"{one}, but {name}[{k}] {what}")
     return out
 
 
@@ -239,11 +214,7 @@ def extents(x: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     shape, strides = getattr(x, "shape", words.get("shape")), getattr(x, "strides", words.get("strides"))
     if isinstance(x, (np.generic, type)) or not isinstance(shape, (tuple, list)):
         return None
-    shape = tuple(shape)
     if strides is None:
-        return shape, tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
-    try:
-        size = x.dtype.itemsize if hasattr(x, "dtype") else np.dtype(words["typestr"]).itemsize
-    except (AttributeError, KeyError):
-        return None
-    return shape, tuple(s // size for s in strides)
+        return tuple(shape), tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
+    kind = getattr(x, "dtype", np.dtype(words["typestr"]) if "typestr" in words else None)
+    return (tuple(shape), tuple(s // kind.itemsize for s in strides)) if hasattr(kind, "itemsize") else None

@@ -23,7 +23,7 @@ from ..ops.typing import is_record
 from ..specialize import Arg
 from ..spelling import Leaf
 from .absent import missing
-from .arguments import ArgumentError, RangeError, Wide, annotations, constant, take_apart
+from .arguments import ArgumentError, RangeError, Wide, constant, take_apart
 from .array import Array
 from .language import NAMES, SPELLING
 
@@ -97,7 +97,7 @@ class Kernel(JITFunction):
     def __init__(self, function: Callable, **hints: Any):
         self.hints = _checked(hints)
         super().__init__(function, spelling=SPELLING)
-        self.annotations = annotations(self.source)
+        self.annotations = {p.name: p.annotation for p in self.source.params}
 
     def __call__(self, *args: object, **kwargs: object) -> None:
         name = self.source.name
