@@ -242,3 +242,46 @@ def test_errors_come_through_a_timeout(executor):
     with ct.compiler_timeout(60), pytest.raises(ct.TileTypeError, match="print writes tiles") as caught:
         launch(body("ct.print(x)"), zeros())
     assert caught.value.loc.line == 3
+
+
+ARRAYS = {  # what a kernel has where a scalar or a tile belongs
+    "if x: pass": ("x", "an array of 1 dimension of float32 is neither true nor false"),
+    "a = 1 if x else 2": ("x", "neither true nor false"),
+    "a = not x": ("not x", "neither true nor false"),
+    "if x.tiled_view(4): pass": ("x.tiled_view(4)", "a TiledView is neither true nor false"),
+    "a = x == x": ("x == x", "a tile or a number, not an array of 1 dimension of float32; ct.load reads a tile of it"),
+    "a = x + 1": ("x + 1", "ct.load reads a tile of it"),
+    "a = ct.bid(3)": ("3", "the grid has axes 0, 1 and 2"),
+    "a = ct.num_blocks(axis=-1)": ("-1", "the grid has axes 0, 1 and 2"),
+    "a = ct.num_tiles(x, 1, 4)": ("1", "an array of 1 dimension has no axis 1"),
+    "a = x.slice(2, 0, 4)": ("2", "an array of 1 dimension has no axis 2"),
+    "ct.launch(None, (1,), k, (x,))": ("ct.launch(None, (1,), k, (x,))", "a kernel calls the functions of ct"),
+}
+
+
+@pytest.mark.parametrize("line", ARRAYS)
+def test_arrays_and_axes(line, interpreter):
+    where, words = ARRAYS[line]
+    with pytest.raises(ct.TileTypeError) as caught:
+        launch(body(line), zeros())
+    assert caught.value.message.endswith(words) or words in caught.value.message
+    assert caught.value.message.count("ct.load") <= 1 and underlined(caught.value) == where
+
+
+def test_what_python_cannot_compute(interpreter):
+    with pytest.raises(ct.TileStaticEvalError, match="ct.bid is for kernels, when they run") as caught:
+        launch(body("a = ct.static_eval(ct.bid(0) + 1)"), zeros())
+    assert underlined(caught.value) == "ct.bid(0) + 1"
+    with pytest.raises(ct.TileSyntaxError, match=r"write ct\.static_iter\(zip\(\.\.\.\)\)"):
+        launch(body("for i in zip((1,), (2,)): pass"), zeros())
+
+
+def test_decorators_and_bounds_in_our_words(interpreter):
+    for what in (type("A", (), {}), lambda x: x, len, 3):
+        with pytest.raises(ct.TileSyntaxError, match="@ct.kernel|a lambda") as caught:
+            ct.kernel(occupancy=1)(what)
+        assert "tt." not in str(caught.value)
+    with pytest.raises(ct.TileError, match="leave check_bounds=False out"):
+        launch(body("ct.store(x, 0, 1 + ct.load(x, 1, 4, check_bounds=False))"), zeros())
+    with pytest.raises(TypeError, match="not the function zeros"):
+        ct.launch(None, (1,), zeros, ())

@@ -273,7 +273,8 @@ def test_wrong_stores(interpreter):
         in refused("ct.store(x, 0, 300)", np.zeros(3, np.int8), 0, 0, 0, error=ct.TileValueError)[1]
     )
     where, what = refused("ct.store(y, 0, x)")
-    assert where == "x" and what == "expected a tile or a number, not an array of 2 dimensions of float32"
+    words = "expected a tile or a number, not an array of 2 dimensions of float32; ct.load reads a tile of it"
+    assert (where, what) == ("x", words)
     assert refused("ct.store(y, 0, None)")[1] == "expected a tile or a number, not None"
 
 

@@ -28,9 +28,9 @@ HINTS = ("num_stages", "loop_unroll_factor", "disallow_acc_multi_buffer", "flatt
 def condition(t: Tracer, node: ast.AST) -> object:
     """A condition: a Python truth value, or a scalar bool."""
     x = either(t, node, node.values, True) if isinstance(node, ast.BoolOp) else t.visit(node)
-    if not isinstance(x, Value):
-        return bool(x)
     with t.at(node):
+        if not isinstance(x, Value):
+            return bool(x)
         if x.type.pointer:
             raise KernelTypeError("a pointer is not a condition")
         if x.type.shape:

@@ -264,7 +264,7 @@ def invoke(t: Tracer, node: ast.Call, function: Any, args: list, kwargs: dict[st
             instead = "; write .to(...)" if function in (int, float, bool) else known(t, function)
             raise KernelTypeError(f"{label} takes compile-time values; given {values[0].type}{instead}")
         return python(lambda: function(*args, **kwargs))
-    if inspect.isfunction(function):
+    if inspect.isfunction(function) and module.split(".")[0] != __name__.split(".")[0]:
         raise KernelTypeError(f"{label} is a plain Python function; put @tt.jit on it, so that a kernel can call it")
     what = f"{label} is {describe(function)}; a kernel calls the functions of tt, and those under @tt.jit"
     raise KernelTypeError(what + known(t, function))

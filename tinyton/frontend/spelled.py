@@ -238,7 +238,7 @@ def compare(t: Tracer, node: ast.Compare) -> object:
             found = reduce(either, (two(t, ast.Eq(), x, v) for v in y), False)
             return found if kind is ast.In else opposite(found)
         same = isinstance(x, tuple) and isinstance(y, tuple)
-        if type(x) is type(y) and is_record(x):
+        if type(x) is type(y) and is_record(x) and not isinstance(x, Struct):
             if kind in (ast.Eq, ast.NotEq) and not type(x).__dataclass_params__.eq:
                 return (x is y) is (kind is ast.Eq)
             same = kind in (ast.Eq, ast.NotEq) or type(x).__dataclass_params__.order

@@ -74,7 +74,10 @@ def static(t: Tracer, node: ast.expr, traced: bool = False) -> object:
                         return found
             if isinstance(error, TinytonError) and type(error) is not TinytonError:
                 raise
-            raise StaticEvalError(f"{type(error).__name__}: {error}") from None
+            what = f"{type(error).__name__}: {error}"
+            if isinstance(error, TinytonError):  # a function of the language, which Python cannot call
+                what = f"{error.message.partition(':')[0]}, when they run; Python computes this before"
+            raise StaticEvalError(what) from None
     return swapped(tuple(found) if isinstance(found, list) else found, Opaque, lambda x: x.value)
 
 

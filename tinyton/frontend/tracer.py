@@ -242,6 +242,8 @@ class Tracer:
     def refuse_builtin(self, name: str) -> None:
         printing = "; write tt.device_print('x', x)" * (name == "print")
         instead = f"; there is tt.{name}" if name in self.methods() else printing
+        if name in ("zip", "enumerate", "reversed", "map", "filter", "sorted"):
+            instead = f"; of compile-time values, write tt.static_iter({name}(...))" * bool(self.source.spelling)
         raise KernelSyntaxError(f"{name} is Python's own, which a kernel cannot call{instead}")
 
     @contextmanager

@@ -28,6 +28,9 @@ class Struct:
 
     METHODS: ClassVar[dict[str, Any]] = {}
 
+    def __bool__(self) -> bool:
+        raise KernelTypeError(f"{describe(self)} is neither true nor false")
+
 
 # >>> stage 6
 @dataclass(frozen=True)
@@ -107,8 +110,8 @@ def value_of(b: Builder, x: object, partner: DType | None = None) -> Value:
 def describe(x: object) -> str:
     if isinstance(x, Value):
         return str(x.type)
-    if isinstance(x, Struct) and type(x).__str__ is not object.__str__:
-        return str(x)
+    if isinstance(x, Struct):
+        return str(x) if type(x).__str__ is not object.__str__ else f"a {type(x).__name__}"
     if is_record(x) or (isinstance(x, tuple) and any(isinstance(v, Value) for v in flatten(x)[0])):
         return f"a {type(x).__name__} of {', '.join(map(describe, flatten(x)[0]))}"
     if x is None:
@@ -195,11 +198,11 @@ def constant_int(x: object, what: str) -> int:
     return int(x)  # type: ignore[call-overload]
 
 
-def axis_of(axis: object, rank: int) -> int:
+def axis_of(axis: object, rank: int, of: str = "a tile") -> int:
     """A dimension of a tile, counted from the end if negative."""
     k = constant_int(axis, "axis")
     if not -rank <= k < rank:
-        raise KernelValueError(f"a tile of {rank} dimension{'s' * (rank != 1)} has no axis {k}", argument="axis")
+        raise KernelValueError(f"{of} of {rank} dimension{'s' * (rank != 1)} has no axis {k}", argument="axis")
     return k % rank
 
 

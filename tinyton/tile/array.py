@@ -12,6 +12,7 @@ from ..errors import KernelTypeError, KernelValueError
 from ..ir import Builder, Value
 from ..ops.arithmetic import add, eq, maximum, minimum, mul, sub, where
 from ..ops.typing import Operand, Struct, axis_of, cast_value, describe, flatten, value_of
+from .language import typed
 
 
 def method(owner: type[Struct]) -> Callable[[Callable], Callable]:
@@ -112,6 +113,12 @@ def step(b: Builder, count: Value, stride: Operand) -> Value:
     return count if isinstance(stride, int) and stride == 1 else mul(b, count, stride)
 
 
+def array_axis(axis: object, ndim: int) -> int:
+    """A dimension of an array."""
+    with typed():
+        return axis_of(axis, ndim, "an array")
+
+
 @method(Array)
 def slice_(b: Builder, array: Array, axis: int, start: Operand, stop: Operand) -> Array:
     """``x.slice(axis, start, stop)``: the part of an array that has the elements from ``start`` to before ``stop``
@@ -127,7 +134,7 @@ def slice_(b: Builder, array: Array, axis: int, start: Operand, stop: Operand) -
     >>> out.tolist()
     [3, 4, 5, 0]
     """
-    k = axis_of(axis, array.ndim)
+    k = array_axis(axis, array.ndim)
     low, high = (index_scalar(b, x, "a slice", what) for x, what in ((start, "start"), (stop, "stop")))
     low = minimum(b, maximum(b, low, 0), array.shape[k])
     high = minimum(b, maximum(b, high, low), array.shape[k])

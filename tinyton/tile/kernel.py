@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import isfunction
 from operator import index
 from threading import Thread
 from typing import Any
@@ -192,8 +193,9 @@ def kernel(function: Callable | None = None, /, **hints: Any) -> Any:
     num_ctas is one of 1, 2, 4, 8, 16, not 3
     """
     try:
-        return partial(Kernel, **_checked(hints)) if function is None else Kernel(function, **hints)
+        return partial(kernel, **_checked(hints)) if function is None else Kernel(function, **hints)
     except TinytonError as error:
+        error.message = SPELLING.words(error.message)
         raise error.with_traceback(None) from None
 
 
@@ -222,7 +224,8 @@ def launch(
         if programmatic_dependent_launch:
             missing("programmatic_dependent_launch")
         if not isinstance(kernel, Kernel):
-            raise ArgumentError(f"launch runs what is under @ct.kernel, not {kernel!r}")
+            what = f"the function {kernel.__name__}" if isfunction(kernel) else f"{kernel!r}"
+            raise ArgumentError(f"launch runs what is under @ct.kernel, not {what}")
         if not isinstance(args, tuple):
             raise ArgumentError(f"the arguments of {kernel.source.name} are a tuple, not a {type(args).__name__}")
         if len(args) != len(kernel.names):
@@ -231,6 +234,7 @@ def launch(
         where = None if stream is None or (isinstance(stream, int) and stream == 0) else stream
         kernel._enter(_grid(grid), *args, _tt_num_warps=kernel.hint("num_worker_warps"), _tt_stream=where)
     except TinytonError as error:
+        error.message = SPELLING.words(error.message)
         raise error.with_traceback(None) from None
 
 

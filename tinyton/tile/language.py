@@ -32,6 +32,8 @@ WORDING = (
     (r"\btt\.", "ct."),
     (r"\.to\(", ".astype("),
     (r"the functions of tt", "the functions of ct"),
+    (r"mask the lanes that are beyond the end", "leave check_bounds=False out, or mask what is beyond the end"),
+    (r"^(expected a tile or a number, not an array[\w ]*)$", r"\1; ct.load reads a tile of it"),
 )
 SPELLING = Spelling("ct", FUNCTIONS, MEANINGS, WORDING)
 
@@ -111,4 +113,5 @@ NAMES |= {"DType": dtypes.DType, "Constant": Constant, "ConstantAnnotation": Con
 NAMES["Tile"] = Value  # to annotate with
 
 share("exp", "exp2", "log", "sqrt", "rsqrt", "floor", "ceil", "tanh", "where", "maximum", "minimum", "abs", "cdiv")
-share(bid="program_id", num_blocks="num_programs")
+for _name, _op in (("bid", "program_id"), ("num_blocks", "num_programs")):
+    function(_name, strict=True)(PUBLIC[_op].rule)

@@ -17,8 +17,8 @@ from ..ops import OPS, memory
 from ..ops.arithmetic import add, and_, cdiv, ge, lt, mul
 from ..ops.program import arange
 from ..ops.shape import expand
-from ..ops.typing import Operand, Struct, axis_of, broadcast, broadcast_shape, constant_int, describe
-from .array import Array, index_scalar, index_value, method, step
+from ..ops.typing import Operand, Struct, broadcast, broadcast_shape, constant_int, describe
+from .array import Array, array_axis, index_scalar, index_value, method, step
 from .create import implicit, shape_of
 from .language import NAMES, about, function
 
@@ -307,7 +307,7 @@ def num_tiles(b: Builder, array: Array, axis: int, shape: object, order: object 
     """
     extents = shape_of(shape)
     rank_is(len(extents), array, "the shape of the tile has", "shape")
-    k = axis_of(axis, array.ndim)
+    k = array_axis(axis, array.ndim)
     return how_many(b, array.shape[axes_of(order, array.ndim)[k]], extents[k])
 
 
@@ -552,7 +552,7 @@ def store_(b: Builder, view: TiledView, index: object, tile: Operand, *, check_b
 @method(TiledView)
 def num_tiles_(b: Builder, view: TiledView, axis: int) -> Operand:
     """``view.num_tiles(axis)``: how many tiles start inside of the array along an axis."""
-    k = axis_of(axis, view.array.ndim)
+    k = array_axis(axis, view.array.ndim)
     return how_many(b, view.array.shape[k], view.traversal_steps[k])
 
 
