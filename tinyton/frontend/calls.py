@@ -19,8 +19,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import KernelSyntaxError, KernelTypeError, RecursiveCallError
-from ..ir import Value
-from ..ops.typing import describe, flatten, is_record, record
+from ..ops.typing import describe, is_record, record, run_time
 from ..spelling import Spelling
 from .source import Source, bound, read
 
@@ -118,27 +117,21 @@ def traced(
     function, args, kwargs = called(t, function, args, kwargs)
     source = function if isinstance(function, Source) else getattr(function, "source", None)
     if not isinstance(source, Source):
-        raise KernelTypeError(
-            f"the function must be one under @tt.jit, or of tt, not {describe(function)}", argument="combine_fn"
-        )
+        what = f"the function must be one under @tt.jit, or of tt, not {describe(function)}"
+        raise KernelTypeError(what, argument="combine_fn")
     if not source.spelling and source in (*t.calls, *([] if t.calls else [t.source])):
         chain = " -> ".join(s.name for s in (*t.calls, source))
-        raise KernelSyntaxError(
-            f"{source.name} calls itself ({chain}), but a call is taken in where it stands; write a loop"
-        )
+        what = f"{source.name} calls itself ({chain}), but a call is taken in where it stands; write a loop"
+        raise KernelSyntaxError(what)
     if len(t.calls) >= DEPTH:
-        raise RecursiveCallError(
-            f"{source.name} is called without end, in {DEPTH} calls: a call is taken in where it stands, so recursion "
-            f"ends by what is known when the kernel is compiled"
-        )
+        what = f"{source.name} is called without end, in {DEPTH} calls: a call is taken in where it stands"
+        raise RecursiveCallError(f"{what}, so recursion ends by what is known when the kernel is compiled")
     call = bound(source.name, source.params, args, kwargs)
     call.apply_defaults()
     for name in source.constexprs:
-        if any(isinstance(x, Value) for x in flatten(call.arguments[name])[0]):
-            raise KernelTypeError(
-                f"the parameter {name} of {source.name} is a tt.constexpr: it takes a compile-time value, not "
-                f"{describe(call.arguments[name])}"
-            )
+        if run_time(x := call.arguments[name]):
+            what = f"the parameter {name} of {source.name} is a tt.constexpr: it takes a compile-time value"
+            raise KernelTypeError(f"{what}, not {describe(x)}")
     outer, parent = t.frame, getattr(function, "frame", None)
     if parent is None:
         t.root.calls[source] = None

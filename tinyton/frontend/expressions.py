@@ -19,10 +19,10 @@ from ..language import LanguageFunction, constexpr
 from ..ops import OPS, PUBLIC
 
 # >>> stage 6
-from ..ops.typing import FString, Struct, describe, flatten, number, value_of
+from ..ops.typing import FString, Struct, describe, flatten, number, run_time, value_of
 
 # === before
-# from ..ops.typing import Struct, describe, flatten, number, value_of
+# from ..ops.typing import Struct, describe, flatten, number, run_time, value_of
 # <<<
 # >>> stage 6
 from .source import Source, bound
@@ -46,6 +46,7 @@ BINARY = {
     ast.LShift: ("shl", operator.lshift),
     ast.RShift: ("shr", operator.rshift),
 }
+UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_}
 COMPARE = {
     ast.Lt: ("lt", operator.lt),
     ast.LtE: ("le", operator.le),
@@ -93,10 +94,8 @@ def attribute_of(t: Tracer, node: ast.Attribute, owner: object) -> object:
         if node.attr in ("dtype", "type"):
             return float32 if owner in t.builder.weak else owner.type.dtype
         if owner.type.pointer and not owner.type.shape:
-            raise KernelTypeError(
-                f"{ast.unparse(node.value)} is a pointer to an array's first element: it has no .{node.attr}; "
-                f"pass extents and strides as arguments"
-            )
+            what = f"{ast.unparse(node.value)} is a pointer to an array's first element: it has no .{node.attr}"
+            raise KernelTypeError(f"{what}; pass extents and strides as arguments")
         if node.attr == "shape":
             return owner.type.shape
         if node.attr == "ndim":
@@ -176,7 +175,7 @@ def compare_all(t: Tracer, node: ast.Compare, two: Callable) -> object:
 def compare_two(t: Tracer, kind: ast.cmpop, x: object, y: object) -> object:
     word, function = COMPARE[type(kind)]
     is_none = isinstance(kind, (ast.Is, ast.IsNot)) and (x is None or y is None)
-    if is_none or not any(isinstance(v, Value) for v in flatten((x, y))[0]):
+    if is_none or not run_time(x, y):
         return python(function, x, y)
     if word is None:
         t.refuse(kind, f"{type(kind).__name__} on a run-time value")
@@ -190,8 +189,7 @@ def unary(t: Tracer, node: ast.UnaryOp) -> object:
 
 def negated(t: Tracer, node: ast.UnaryOp, x: object) -> object:
     if not isinstance(x, Value):
-        function = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_}
-        return python(function[type(node.op)], x)
+        return python(UNARY[type(node.op)], x)
     if isinstance(node.op, ast.UAdd):
         return number(t.builder, x)
     if isinstance(node.op, ast.Not):
@@ -210,14 +208,16 @@ def joined(t: Tracer, node: ast.JoinedStr) -> object:
             parts.append(part.value)  # type: ignore[attr-defined]
             continue
         if part.conversion != -1:
-            raise KernelSyntaxError(f"!{chr(part.conversion)} in an f-string is not supported in a kernel")
+            what = "!r, !s and !a are not supported in a kernel's f-string; leave it out"
+            raise KernelSyntaxError(what, t.loc(part))
         value, spec = t.visit(part.value), t.visit(part.format_spec) if part.format_spec else ""
-        known = isinstance(spec, str) and not any(isinstance(v, Value) for v in flatten(value)[0])
-        parts.append(python(format, value, spec) if known else (value, spec))
+        if not isinstance(spec, str):
+            raise KernelSyntaxError("the format in an f-string must be known when the kernel is compiled")
+        parts.append((value, spec) if run_time(value) else python(format, value, spec))
     if all(isinstance(part, str) for part in parts):
         return "".join(parts)  # type: ignore[arg-type]
     # >>> stage 6
-    if t.source.spelling and print in t.source.spelling.meanings:
+    if t.source.spelling:
         return FString(tuple(parts))
     # <<<
     raise KernelSyntaxError(

@@ -13,19 +13,19 @@ from functools import cached_property, partial, reduce
 from types import BuiltinMethodType, FunctionType, MethodType, ModuleType, WrapperDescriptorType
 from typing import Any
 
-from ..dtypes import DType
+from ..dtypes import DType, from_numpy, is_foreign
 from ..errors import KernelSyntaxError, KernelTypeError
 from ..ir import Value
 from ..language import LanguageFunction
-from ..ops.typing import FString, Struct, describe, is_record, taken_apart
+from ..ops.typing import Struct, describe, is_record, run_time, taken_apart
 from ..spelling import ConstantAnnotation
 from . import expressions
 from .calls import MADE, Closure, changeable, construct, operator_of
-from .expressions import BINARY, COMPARE, apply, binary, compare_all, compare_two, python
+from .expressions import BINARY, COMPARE, UNARY, apply, binary, compare_all, compare_two, python
 from .flow import assigned
 from .source import as_function
 from .statements import assign_to
-from .static import run_time, static
+from .static import static
 from .tracer import BUILTINS, SPELLED, Frame, Tracer, visits
 
 STATIC = ("static_eval", "static_iter", "static_assert")  # whose arguments Python computes
@@ -39,38 +39,26 @@ def closure(t: Tracer, node: ast.FunctionDef) -> Closure:
     """The function that ``node`` defines here. Its defaults are computed now, as Python does."""
     args, marked = node.args, []
     positional = [*args.posonlyargs, *args.args]
-    defaults: dict[ast.arg, ast.expr | None] = dict(
-        zip(positional[len(positional) - len(args.defaults) :], args.defaults, strict=True)
-    )
+    defaults: dict = dict(zip(positional[len(positional) - len(args.defaults) :], args.defaults, strict=True))
     defaults |= dict(zip(args.kwonlyargs, args.kw_defaults, strict=True))
-    kinds = [
-        (args.posonlyargs, inspect.Parameter.POSITIONAL_ONLY),
-        (args.args, inspect.Parameter.POSITIONAL_OR_KEYWORD),
-    ]
-    kinds += [([args.vararg] if args.vararg else [], inspect.Parameter.VAR_POSITIONAL)]
-    kinds += [(args.kwonlyargs, inspect.Parameter.KEYWORD_ONLY)]
-    kinds += [([args.kwarg] if args.kwarg else [], inspect.Parameter.VAR_KEYWORD)]
-    params = []
-    for names, kind in kinds:
-        for a in names:
-            default = defaults.get(a)
-            value = inspect.Parameter.empty if default is None else t.visit(default)
-            params.append(inspect.Parameter(a.arg, kind, default=value))
-            if a.annotation is not None and "Constant" in ast.unparse(a.annotation):
-                marks = getattr(t.visit(a.annotation), "__metadata__", ())
-                marked += [a.arg] * any(isinstance(m, ConstantAnnotation) for m in marks)
-    local = frozenset(p.name for p in params) | frozenset(assigned(node.body))
-    source = replace(
-        t.source, name=node.name, tree=node, params=tuple(params), constexprs=frozenset(marked), local=local
-    )
-    return Closure(source, t.frame)
+    params, kinds = [], [args.posonlyargs, args.args, [args.vararg], args.kwonlyargs, [args.kwarg]]
+    for kind, a in ((kind, a) for kind, names in enumerate(kinds) for a in names if a):
+        default = defaults.get(a)
+        value = inspect.Parameter.empty if default is None else t.visit(default)
+        params.append(inspect.Parameter(a.arg, inspect._ParameterKind(kind), default=value))
+        if a.annotation is not None and "Constant" in ast.unparse(a.annotation):
+            marks = getattr(t.visit(a.annotation), "__metadata__", ())
+            marked += [a.arg] * any(isinstance(m, ConstantAnnotation) for m in marks)
+    known = {"params": tuple(params), "constexprs": frozenset(marked)}
+    local = frozenset([*(p.name for p in params), *assigned(node.body)])
+    return Closure(replace(t.source, name=node.name, tree=node, local=local, **known), t.frame)
 
 
 @visits(ast.FunctionDef, table=SPELLED)
 def define(t: Tracer, node: ast.FunctionDef) -> None:
-    for decorator in node.decorator_list:
-        with t.at(decorator):
-            raise KernelSyntaxError("a function in a kernel takes no decorator; call the decorator's work by name")
+    if node.decorator_list:
+        what = "a function in a kernel takes no decorator; call the decorator's work by name"
+        raise KernelSyntaxError(what, t.loc(node.decorator_list[0]))
     t.bind(node.name, closure(t, node), node)
 
 
@@ -96,11 +84,8 @@ def arguments(t: Tracer, node: ast.Call, function: object) -> tuple[list, dict[s
     for k in node.keywords:
         given = {k.arg: value(k.value)} if k.arg else value(k.value)
         if not isinstance(given, dict) or kwargs.keys() & given.keys():
-            with t.at(k.value):
-                twice = isinstance(given, dict)
-                raise KernelTypeError(
-                    "an argument is given twice" if twice else f"** is of **kwargs, not {describe(given)}"
-                )
+            twice = "an argument is given twice" if isinstance(given, dict) else ""
+            raise KernelTypeError(twice or f"** is of **kwargs, not {describe(given)}", t.loc(k.value))
         kwargs |= given
     return args, kwargs
 
@@ -115,8 +100,7 @@ def starred(t: Tracer, nodes: list[ast.expr], value: Callable[[ast.expr], object
         elif isinstance(x, (tuple, dict, range)):
             out += x
         else:
-            with t.at(node):
-                raise KernelTypeError(f"* is of a tuple, not {describe(x)}")
+            raise KernelTypeError(f"* is of a tuple, not {describe(x)}", t.loc(node))
     return out
 
 
@@ -131,8 +115,8 @@ def meaning(t: Tracer, key: object) -> Callable | None:
 
 def invoke(t: Tracer, node: ast.Call, function: Any, args: list, kwargs: dict[str, object]) -> object:
     label, rule = ast.unparse(node.func), meaning(t, function)
-    if isinstance(function, DType):
-        return apply(t, node, label, partial(meaning(t, DType), dtype=function), args, kwargs)
+    if isinstance(function, DType) or is_foreign(function):
+        return apply(t, node, label, partial(meaning(t, DType), dtype=from_numpy(function)), args, kwargs)
     if isinstance(function, LanguageFunction) and function.__name__ in STATIC:
         return apply(t, node, f"ct.{function.__name__}", function.entry.rule, args, kwargs)
     if rule and len(args) == 1 and (found := operator_of(t, function.__name__, args[0])) is not NotImplemented:
@@ -172,10 +156,8 @@ def attribute(t: Tracer, node: ast.Attribute) -> object:
     while isinstance(root, ast.Attribute):
         root = root.value
     if changeable(owner) and not (isinstance(root, ast.Name) and t.reads_outside(root.id)):
-        raise KernelTypeError(
-            f"{ast.unparse(node.value)} is a {type(owner).__name__}, which may change after the kernel is compiled; "
-            f"make that a frozen dataclass"
-        )
+        what = f"{ast.unparse(node.value)} is a {type(owner).__name__}, which may change after the kernel is compiled"
+        raise KernelTypeError(f"{what}; make that a frozen dataclass")
     if is_record(owner) and not isinstance(owner, Struct):
         found = inspect.getattr_static(type(owner), node.attr, None)
         if isinstance(found, (property, cached_property)):
@@ -197,14 +179,17 @@ def sequence(t: Tracer, node: ast.Tuple | ast.List) -> tuple:
 
 @visits(ast.BinOp, table=SPELLED)
 def bin_op(t: Tracer, node: ast.BinOp) -> object:
-    x, y = t.visit(node.left), t.visit(node.right)
-    kind = type(node.op)
-    word = BINARY[kind][1].__name__ if kind in BINARY else "matmul"
-    found = operator_of(t, word, x, y)
-    if found is not NotImplemented:
+    word = BINARY[type(node.op)][1].__name__ if type(node.op) in BINARY else "matmul"
+    return operation(t, node, word, t.visit(node.left), t.visit(node.right))
+
+
+def operation(t: Tracer, node: Any, word: str, *xs: object) -> object:
+    """What an operator gives: by a method of a record, in this spelling, or as in the other."""
+    if (found := operator_of(t, word, *xs)) is not NotImplemented:
         return found
-    rule = meaning(t, kind) if isinstance(x, Value) or isinstance(y, Value) else None
-    return rule(t.builder, x, y) if rule else binary(t, node, node.op, x, y)
+    if (rule := meaning(t, type(node.op))) and any(isinstance(x, Value) for x in xs):
+        return rule(t.builder, *xs)
+    return binary(t, node, node.op, *xs) if len(xs) > 1 else expressions.negated(t, node, *xs)
 
 
 @visits(ast.UnaryOp, table=SPELLED)
@@ -212,12 +197,7 @@ def unary(t: Tracer, node: ast.UnaryOp) -> object:
     x = t.visit(node.operand)
     if isinstance(node.op, ast.Invert) and isinstance(x, bool):
         raise KernelTypeError("~ of a bool of Python's is an int; write not x, or ct.bitwise_not(x)")
-    word = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert", ast.Not: "not"}[type(node.op)]
-    found = operator_of(t, word, x)
-    rule = meaning(t, type(node.op)) if isinstance(x, Value) else None
-    if found is NotImplemented:
-        return rule(t.builder, x) if rule else expressions.negated(t, node, x)
-    return found
+    return operation(t, node, UNARY[type(node.op)].__name__, x)
 
 
 @visits(ast.Compare, table=SPELLED)
@@ -270,45 +250,21 @@ def compare(t: Tracer, node: ast.Compare) -> object:
     return compare_all(t, node, two)
 
 
-@visits(ast.JoinedStr, table=SPELLED)
-def text(t: Tracer, node: ast.JoinedStr) -> str | FString:
-    """A text; with run-time values in it, one that `ct.print` and `ct.assert_` take."""
-    parts: list[object] = []
-    for part in node.values:
-        if isinstance(part, ast.Constant):
-            parts.append(part.value)
-            continue
-        assert isinstance(part, ast.FormattedValue)
-        if part.conversion != -1:
-            with t.at(part):
-                raise KernelSyntaxError("!r, !s and !a are not supported in a kernel's f-string; leave it out")
-        form = t.visit(part.format_spec) if part.format_spec else ""
-        value = t.visit(part.value)
-        if isinstance(form, FString):
-            raise KernelSyntaxError("the format in an f-string must be known when the kernel is compiled")
-        parts.append((value, form) if run_time(value) else python(format, value, form))
-    if all(isinstance(p, str) for p in parts):
-        return "".join(parts)  # type: ignore[arg-type]
-    return FString(tuple(parts))
-
-
 def comprehension(t: Tracer, node: ast.GeneratorExp) -> tuple:
     """``tuple(... for ... in ...)`` over compile-time sequences, in a scope of its own."""
     out: list[object] = []
 
     def run(generators: list[ast.comprehension], over: object) -> None:
         if not isinstance(over, tuple):
-            with t.at(generators[0].iter):
-                raise KernelSyntaxError("a comprehension runs over ct.static_iter(...), or a tuple")
+            what = "a comprehension runs over ct.static_iter(...), or a tuple"
+            raise KernelSyntaxError(what, t.loc(generators[0].iter))
         for x in over:
             assign_to(t, generators[0].target, x)
-            tests = (t.visit(test) for test in generators[0].ifs)
-            if not all(truth(t, test, given) for given, test in zip(generators[0].ifs, tests, strict=True)):
-                continue
-            if generators[1:]:
-                run(generators[1:], t.visit(generators[1].iter))
-            else:
-                out.append(t.visit(node.elt))
+            if all(truth(t, test) for test in generators[0].ifs):
+                if generators[1:]:
+                    run(generators[1:], t.visit(generators[1].iter))
+                else:
+                    out.append(t.visit(node.elt))
 
     first, outer = t.visit(node.generators[0].iter), t.frame
     names = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
@@ -321,8 +277,9 @@ def comprehension(t: Tracer, node: ast.GeneratorExp) -> tuple:
     return tuple(out)
 
 
-def truth(t: Tracer, x: object, node: ast.expr) -> bool:
+def truth(t: Tracer, node: ast.expr) -> bool:
+    x = t.visit(node)
     if isinstance(x, Value):
-        with t.at(node):
-            raise KernelTypeError("a comprehension's condition must be known when the kernel is compiled")
+        what = "a comprehension's condition must be known when the kernel is compiled"
+        raise KernelTypeError(what, t.loc(node))
     return bool(x)

@@ -10,8 +10,7 @@ from ..errors import KernelSyntaxError, KernelTypeError, KernelValueError
 # === before
 # from ..errors import KernelSyntaxError, KernelTypeError
 # <<<
-from ..ir import Value
-from ..ops.typing import describe, flatten
+from ..ops.typing import describe, run_time
 from .tracer import Tracer, visits
 
 # >>> stage 6
@@ -103,9 +102,9 @@ def annotated(t: Tracer, node: ast.AnnAssign) -> None:
     if node.value is None:
         raise KernelSyntaxError("this gives no value; write x = ..., and no annotation before")
     value = t.visit(node.value)
-    if ast.unparse(node.annotation).endswith("constexpr") and any(isinstance(v, Value) for v in flatten(value)[0]):
-        with t.at(node.value):
-            raise KernelTypeError(f"a constexpr must be known when the kernel is compiled, not be {describe(value)}")
+    if ast.unparse(node.annotation).endswith("constexpr") and run_time(value):
+        what = f"a constexpr must be known when the kernel is compiled, not be {describe(value)}"
+        raise KernelTypeError(what, t.loc(node.value))
     assign_to(t, node.target, value)
 
 

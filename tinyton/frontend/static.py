@@ -13,15 +13,11 @@ from typing import Any
 
 from ..errors import KernelTypeError, StaticEvalError, TinytonError
 from ..ir import Value
-from ..ops.typing import describe, flatten
+from ..ops.typing import describe, flatten, run_time
 from .calls import helper
 from .tracer import Tracer
 
 MOST = 1000  # rounds of a loop over ct.static_iter
-
-
-def run_time(*xs: object) -> bool:
-    return any(isinstance(v, Value) for v in flatten(xs)[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,12 +39,11 @@ def _refused(self: Opaque, *args: object) -> Any:
     raise StaticEvalError(f"this needs {self.value.type}, a value that is known only when the kernel runs")
 
 
-for _word in "bool index int float len iter getitem call format str repr neg pos abs invert contains".split():
-    setattr(Opaque, f"__{_word}__", _refused)
-for _word in "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift".split():
-    setattr(Opaque, f"__{_word}__", _refused)
-    setattr(Opaque, f"__r{_word}__", _refused)
-for _word in "lt le gt ge eq ne".split():
+_TWO = "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift".split()
+_ONE = (
+    "bool index int float len iter getitem call format str repr neg pos abs invert contains lt le gt ge eq ne".split()
+)
+for _word in [*_ONE, *_TWO, *(f"r{word}" for word in _TWO)]:
     setattr(Opaque, f"__{_word}__", _refused)
 
 
@@ -100,11 +95,8 @@ def watch(t: Tracer, function: object) -> None:
 
 def swapped(x: object, kind: type, other: Callable) -> Any:
     leaves, rebuild = flatten(x)
-    return (
-        rebuild([other(v) if isinstance(v, kind) else v for v in leaves])
-        if any(isinstance(v, kind) for v in leaves)
-        else x
-    )
+    new = [other(v) if isinstance(v, kind) else v for v in leaves]
+    return rebuild(new) if any(isinstance(v, kind) for v in leaves) else x
 
 
 def iterated(over: Any) -> tuple:
@@ -115,7 +107,6 @@ def iterated(over: Any) -> tuple:
         what = f"static_iter goes through a sequence, not {describe(over)}"
         raise KernelTypeError(what, argument="iterable") from None
     if len(found) > MOST:
-        raise StaticEvalError(
-            f"static_iter goes through at most {MOST} elements, which would each be code", argument="iterable"
-        )
+        what = f"static_iter goes through at most {MOST} elements, which would each be code"
+        raise StaticEvalError(what, argument="iterable")
     return tuple(swapped(x, Opaque, lambda v: v.value) for x in found)

@@ -89,6 +89,11 @@ def flatten(x: object) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
     return [leaf for leaves, _ in parts for leaf in leaves], rebuild
 
 
+def run_time(*xs: object) -> bool:
+    """True if there are run-time values in these."""
+    return any(isinstance(v, Value) for v in flatten(xs)[0])
+
+
 def literal(b: Builder, value: bool | int | float, dtype: DType) -> Value:
     if dtype.is_half:
         value = float(dtypes.round_to(value, dtype))
@@ -112,7 +117,7 @@ def describe(x: object) -> str:
         return str(x.type)
     if isinstance(x, Struct):
         return str(x) if type(x).__str__ is not object.__str__ else f"a {type(x).__name__}"
-    if is_record(x) or (isinstance(x, tuple) and any(isinstance(v, Value) for v in flatten(x)[0])):
+    if is_record(x) or (isinstance(x, tuple) and run_time(x)):
         return f"a {type(x).__name__} of {', '.join(map(describe, flatten(x)[0]))}"
     if x is None:
         return "None"

@@ -12,10 +12,10 @@ from typing import Any
 from ..dtypes import DType, bool_, float32, int32
 from ..errors import KernelTypeError, KernelValueError, StaticAssertionError, TinytonError
 from ..frontend.calls import Source, helper
-from ..frontend.static import iterated, run_time
+from ..frontend.static import iterated
 from ..ir import Builder, Value
 from ..ops import OPS
-from ..ops.typing import Operand, cast_value, describe, number
+from ..ops.typing import Operand, cast_value, describe, number, run_time
 from .create import strictly
 from .language import MEANINGS, NAMES, SPELLING, function
 

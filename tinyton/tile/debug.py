@@ -13,7 +13,7 @@ from ..dtypes import DType, bool_, uint32
 from ..errors import KernelTypeError
 from ..ir import Builder, Value
 from ..ops import OPS, debug
-from ..ops.typing import FString, Operand, Struct, describe, flatten, literal, number
+from ..ops.typing import FString, Operand, Struct, describe, literal, number, run_time
 from .language import MEANINGS, function
 
 Write = Callable[[Any], str]  # the text of one element
@@ -66,7 +66,7 @@ def written(b: Builder, x: object, spec: str = "") -> list[str | tuple[Value, Wr
         kind, spec = (float, spec or "f") if v.type.dtype.is_float else (int, spec or "d")
         formatted(kind(), spec, v.type)
         return [(v, lambda e: format(kind(e), spec))]
-    if not any(isinstance(v, Value) for v in flatten(x)[0]):
+    if not run_time(x):
         return [formatted(x, spec, type(x).__name__)]
     if isinstance(x, Struct) or spec:
         raise KernelTypeError(f"print writes tiles, numbers and texts, not {describe(x)}")
