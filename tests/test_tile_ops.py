@@ -1,6 +1,7 @@
 """Tiles in the spelling of arrays: made, reshaped, taken apart, converted, computed with; against NumPy."""
 
 from fractions import Fraction
+from textwrap import dedent
 
 import ml_dtypes
 import numpy as np
@@ -630,3 +631,40 @@ def test_error(interpreter, text):
 def test_numbers_out_of_range(interpreter, text):
     with pytest.raises(ct.TileValueError, match="out of range"):
         run(text)
+
+
+def test_promised_divisors(executor):
+    text = """
+    @ct.kernel
+    def k(x, out, n, T: ct.Constant[int]):
+        n = ct.assume_divisible_by(n, 4)
+        ct.store(out, 0, n // ct.assume_divisible_by(8, 4))
+        i = n + ct.arange(T, dtype=ct.int32)
+        ct.scatter(out, i + 1, ct.gather(x, i) + np.float32(0.5))
+        ct.scatter(out, 2 * ct.assume_divisible_by(4 * ct.arange(T, dtype=ct.int64), 4), 7.0)
+    """
+    k = kernel(dedent(text), ct=ct, np=np)
+    x, out = np.arange(24, dtype=np.float32), np.zeros(40, np.float32)
+    ct.launch(None, (1,), k, (x, out, 8, 4))
+    expected = np.zeros(40, np.float32)
+    expected[9:13] = x[8:12] + 0.5
+    expected[[0, 8, 16, 24]] = 7
+    assert out.tolist() == expected.tolist()
+    if executor == "interpreter":
+        with pytest.raises(ct.TileError, match="6, is no multiple of 4"):
+            ct.launch(None, (1,), k, (x, out, 6, 4))
+
+
+@pytest.mark.parametrize(
+    ("line", "where", "words"),
+    [
+        ("ct.assume_divisible_by(1.5, 4)", "1.5", "a float or a bool has no divisor"),
+        ("ct.assume_divisible_by(ct.bid(0), 0)", "0", "from 1 on, not 0"),
+        ("ct.assume_divisible_by(4, ct.bid(0))", "ct.bid(0)", "must be known"),
+    ],
+)
+def test_wrong_divisors(interpreter, line, where, words):
+    k = kernel(f"@ct.kernel\ndef k(x):\n    a = {line}", ct=ct)
+    with pytest.raises(ct.TileError, match=words) as caught:
+        ct.launch(None, (1,), k, (np.zeros(1, np.float32),))
+    assert underlined(caught.value) == where

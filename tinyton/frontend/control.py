@@ -419,10 +419,9 @@ class Loop:
                 elif is_open(t, x):
                     self.types[name, k] = type_of(x)
                 else:
-                    raise KernelTypeError(
-                        f"{t.shown(name)} is a compile-time {type(x).__name__} before the loop, which cannot change it",
-                        t.loc(self.node),
-                    )
+                    kind = "None" if x is None else f"a compile-time {type(x).__name__}"
+                    what = f"{t.shown(name)} is {kind} before the loop, which cannot change it"
+                    raise KernelTypeError(what, t.loc(self.node))
         return out
 
     def trace(self, word: str, operands: list[Value], again: Callable[[], object] | None) -> None:

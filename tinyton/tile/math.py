@@ -8,11 +8,11 @@ from enum import Enum
 from functools import partial
 
 from ..dtypes import bool_, float32, int32
-from ..errors import KernelTypeError
+from ..errors import KernelTypeError, KernelValueError
 from ..ir import Builder, Value
 from ..ops import OPS
 from ..ops.rounding import narrow, rounded
-from ..ops.typing import Operand, cast_value, describe, is_weak, number, same_type
+from ..ops.typing import Operand, cast_value, constant_int, describe, is_weak, number, same_type
 from .language import MEANINGS, NAMES, function, made
 
 
@@ -210,3 +210,22 @@ for _name, _op, _sign, _result in (
 ):
     _function(f"{_name} x y", f"``x {_sign} y``, a bool tile.", "1, 2", f"{_name}(x, 2)", _result, MASK, _op)
 _function("where cond x y", WHERE, "1, -1", "where(x > 0, 5.0, 7.0)", "5.0, 7.0", rule=_where)
+
+
+@function()
+def assume_divisible_by(b: Builder, x: Operand, divisor: int) -> Value:
+    """``x``, an int scalar or tile, whose elements are all promised to be multiples of ``divisor``, an int from 1 on.
+    Accesses may become wider; the interpreter says which element is no multiple.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def k(out, n): ct.store(out, 0, ct.assume_divisible_by(n, 16) // 16)
+    >>> out = np.zeros(1, np.int32); ct.launch(None, (1,), k, (out, 48)); out.tolist()
+    [3]
+    """
+    v, n = number(b, x), constant_int(divisor, "divisor")
+    if not v.type.dtype.is_int:
+        raise KernelTypeError(f"a float or a bool has no divisor; this is {v.type}", argument="x")
+    if n < 1:
+        raise KernelValueError(f"a divisor is an int from 1 on, not {n}", argument="divisor")
+    return b.add("multiple_of", (v,), v.type, values=(n,) * max(1, len(v.type.shape)))
