@@ -8,28 +8,18 @@ said so. Times are medians of device events, with the L2 cache flushed before ea
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from harness import arguments, begin, device_time, finish, record, torch, triton
 
 import tinyton as tt
 
-try:
-    import torch
-except ImportError:
-    torch = None
-try:
-    import triton
+if triton:
     import triton.language as tl
-except ImportError:
-    triton = None
-
-ROWS: list[dict[str, object]] = []
 
 
 @tt.jit
@@ -65,39 +55,6 @@ if triton:
         x = tl.load(x_ptr + row * stride + cols, mask=mask, other=-float("inf"))
         e = tl.exp(x - tl.max(x, axis=0))
         tl.store(out_ptr + row * stride + cols, e / tl.sum(e, axis=0), mask=mask)
-
-
-def record(
-    work: str, measure: str, ours: float, peers: dict[str, float], goal: float, more_is_better: bool = True
-) -> None:
-    """One row: our figure, the peers' figures, the ratio to the best of them, the goal."""
-    best = (max if more_is_better else min)(peers.values()) if peers else float("nan")
-    ratio = ours / best
-    met = ratio >= goal if more_is_better else ratio <= goal
-    ROWS.append(
-        {"work": work, "unit": measure, "tinyton": ours, **peers, "ratio": ratio, "goal": goal, "met": bool(met)}
-    )
-    shown = "  ".join(f"{name} {value:8.1f}" for name, value in peers.items()) or "no peer here"
-    sign = ">=" if more_is_better else "<="
-    missed = "" if met else "MISSED"
-    print(f"{work:34} {measure:5} tinyton {ours:8.1f}  {shown}  ratio {ratio:5.3f} ({sign} {goal}) {missed}")
-
-
-def device_time(fn: Callable[[], object], repeats: int = 60) -> float:
-    """Median seconds of one call on the device, the L2 cache flushed before each."""
-    flush = torch.empty(64 << 20, dtype=torch.int32, device="cuda")
-    for _ in range(5):
-        fn()
-    times = []
-    for _ in range(repeats):
-        flush.zero_()
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        fn()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end) / 1e3)
-    return statistics.median(times)
 
 
 def host_time(fn: Callable[[], object], repeats: int = 2000) -> float:
@@ -211,13 +168,10 @@ def on_the_cpu() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", help="write the rows and the machine's stamp to this file (JSON)")
+    parser = arguments(__doc__)
     parser.add_argument("--details", action="store_true", help="softmax by num_warps")
     options = parser.parse_args()
-    print(tt.env().stamp())
-    for name, module in (("torch", torch), ("triton", triton)):
-        print(f"{name} {module.__version__}" if module else f"{name} is not installed: left out")
+    begin()
     if tt.env().executor == "cuda" and torch:
         vector_add()
         for rows, cols in ((4096, 256), (4096, 1024), (4096, 4096), (4096, 12288), (32768, 1024)):
@@ -225,9 +179,7 @@ def main() -> None:
         launches()
     elif tt.env().executor == "opencl":
         on_the_cpu()
-    if options.out:
-        with open(options.out, "w") as f:
-            json.dump({"stamp": str(tt.env()), "rows": ROWS}, f, indent=1)
+    finish(options.out)
 
 
 if __name__ == "__main__":

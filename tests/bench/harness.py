@@ -1,0 +1,293 @@
+"""What the benchmarks share: timing with the L2 cache flushed, data, cases that are checked before they are timed, rows
+of a table, and the stamp of the machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import tinyton as tt
+
+try:
+    import torch
+except ImportError:
+    torch = None
+try:
+    import triton
+except ImportError:
+    triton = None
+
+ROWS: list[dict[str, object]] = []
+RTOL = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 2e-5, "float64": 1e-12}
+Call = Callable[[], object]
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+def device_time(fn: Call, repeats: int = 60, warmup: int = 5) -> float:
+    """Median seconds of one call on the device, the L2 cache flushed before each."""
+    return tt.bench(fn, warmup=warmup, repeats=repeats).seconds
+
+
+def device_times(calls: dict[str, Call], rounds: int, repeats: int = 12) -> dict[str, float]:
+    """Median seconds of several calls, which take turns: what drifts, drifts for all of them."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            times[name] += tt.bench(call, warmup=2, repeats=repeats).times
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+# -- data --------------------------------------------------------------------------------------------------------------
+
+
+class NumPyData:
+    """Fresh arrays of the executor in use, and NumPy to say what a kernel is to make of them."""
+
+    xp = np
+
+    def __init__(self, seed: int | None = None):
+        self.random = np.random.default_rng(seed)
+
+    def normal(self, shape: Any, dtype: str) -> Any:
+        return tt.to_device(self.random.standard_normal(shape), dtype)
+
+    def uniform(self, shape: Any, dtype: str) -> Any:
+        return tt.to_device(self.random.random(shape), dtype)
+
+    def integers(self, low: int, high: int, shape: Any, dtype: str) -> Any:
+        return tt.to_device(self.random.integers(low, high, shape, dtype))
+
+    def array(self, values: Any, dtype: str) -> Any:
+        return tt.to_device(values, dtype)
+
+    def empty(self, shape: Any, dtype: str) -> Any:
+        return tt.empty(shape, dtype)
+
+    def poison(self, x: Any) -> None:
+        """All bits on: NaN, or -1."""
+        x.executor.write(x.handle, np.full(x.nbytes, 255, np.uint8))
+
+    def wide(self, x: Any) -> Any:
+        host = x.numpy()
+        return host.astype(np.float64 if x.dtype.is_float else np.int64)
+
+    def erf(self, x: np.ndarray) -> np.ndarray:
+        return np.vectorize(math.erf)(x)
+
+
+class TorchData:
+    """The same in torch's words."""
+
+    xp = torch
+
+    def __init__(self, seed: int | None = None, device: str = "cuda"):
+        self.device = torch.device(device)
+        self.random = torch.Generator(device)
+        if seed is not None:
+            self.random.manual_seed(seed)
+
+    def _words(self, dtype: str) -> dict[str, Any]:
+        return {"dtype": getattr(torch, dtype), "device": self.device, "generator": self.random}
+
+    def normal(self, shape: Any, dtype: str) -> Any:
+        return torch.randn(shape, **self._words(dtype))
+
+    def uniform(self, shape: Any, dtype: str) -> Any:
+        return torch.rand(shape, **self._words(dtype))
+
+    def integers(self, low: int, high: int, shape: Any, dtype: str) -> Any:
+        return torch.randint(low, high, shape if isinstance(shape, tuple) else (shape,), **self._words(dtype))
+
+    def array(self, values: Any, dtype: str) -> Any:
+        return values.to(getattr(torch, dtype)).contiguous()
+
+    def empty(self, shape: Any, dtype: str) -> Any:
+        return torch.empty(shape, dtype=getattr(torch, dtype), device=self.device)
+
+    def poison(self, x: Any) -> None:
+        x.view(torch.uint8).fill_(255)
+
+    def wide(self, x: Any) -> Any:
+        return x.double() if x.is_floating_point() else x.long()
+
+    def erf(self, x: Any) -> Any:
+        return torch.erf(x)
+
+
+# -- cases -------------------------------------------------------------------------------------------------------------
+
+
+class Launch(NamedTuple):
+    kernel: Any
+    grid: tuple[int, ...]
+    args: tuple
+    meta: dict[str, Any]
+
+    def __call__(self) -> None:
+        self.kernel[self.grid](*self.args, **self.meta)
+
+
+@dataclass
+class Case:
+    """One piece of work. ``ours``: the launches that do it, in order. ``outs``: where its results are; ``want``: what
+    they are to be, in float64, made from the inputs (and from the results, where those are random). ``nbytes``: what it
+    must move at least. Of each peer several ways to do it, the fastest of which counts; torch's are made late, when
+    torch is there. ``rtol`` in place of that of the element type."""
+
+    ours: list[Launch]
+    outs: tuple
+    want: Callable[[], tuple]
+    nbytes: int
+    triton: Iterable[list[Launch]] = ()
+    torch: Callable[[], Sequence[Call]] = tuple
+    rtol: float | None = None
+    notes: dict[str, object] = field(default_factory=dict)
+
+
+def in_order(launches: list[Launch]) -> Call:
+    """One call for several launches, whose arguments are bound already."""
+    bound = [partial(x.kernel[x.grid], *x.args, **x.meta) for x in launches]
+    if len(bound) == 1:
+        return bound[0]
+
+    def call() -> None:
+        for launch in bound:
+            launch()
+
+    return call
+
+
+def check(data: Any, case: Case, call: Call) -> None:
+    """Runs ``call`` on poisoned results and compares them with what is wanted."""
+    for out in case.outs:
+        data.poison(out)
+    call()
+    for k, (out, want) in enumerate(zip(case.outs, case.want(), strict=True)):
+        got = data.wide(out)
+        assert got.shape == want.shape, f"result {k} is {tuple(got.shape)}, the wanted one {tuple(want.shape)}"
+        dtype = str(out.dtype).removeprefix("torch.")
+        rtol = case.rtol or RTOL.get(dtype, 0)
+        error = abs(got - want)
+        limit = rtol * (abs(want) + abs(want).mean()) if rtol else error * 0
+        assert bool((error <= limit).all()), f"result {k} ({dtype}) is wrong by up to {float(error.max()):.3g}"
+
+
+def fastest(data: Any, case: Case, ways: Iterable[Call], checked: bool) -> Call:
+    """Of several ways to do the same, the one that is. Those that do not compile or do not fit are passed over."""
+    timed, errors = [], []
+    for way in ways:
+        try:
+            timed.append((device_time(way, repeats=7, warmup=2), len(timed), way))
+        except Exception as error:
+            errors.append(error)
+    if not timed:
+        raise errors[0]
+    best = min(timed)[2]
+    if checked:
+        check(data, case, best)
+    return best
+
+
+def measure(data: Any, case: Case, rounds: int) -> tuple[dict[str, float], list[str]]:
+    """GB/s of tinyton and of the peers that are here, all checked and timed in turn; and what to tell of them."""
+    calls, told = {"tinyton": in_order(case.ours)}, []
+    check(data, case, calls["tinyton"])
+    peers: dict[str, Callable[[], Iterable[Call]]] = {}
+    if triton:
+        peers["triton"] = lambda: map(in_order, case.triton)
+    if isinstance(data, TorchData):
+        peers["torch"] = case.torch
+    for name, ways in peers.items():
+        try:
+            found = list(ways())
+            if found:
+                calls[name] = fastest(data, case, found, checked=name == "triton")
+        except Exception as error:
+            told.append(f"{name} is left out: {first_line(error)}")
+    return {name: case.nbytes / t / 1e9 for name, t in device_times(calls, rounds).items()}, told
+
+
+def costs(case: Case) -> dict[str, object]:
+    """Registers a thread and bytes spilled, of the kernel that needs most of them, and its warps (cuda)."""
+    if tt.env().executor != "cuda":
+        return {}
+    compiled = [x.kernel.compile(*x.args, **x.meta) for x in case.ours]
+    most = max(compiled, key=lambda c: (c.spills, c.registers))
+    return {"registers": most.registers, "spills": most.spills, "num_warps": most.num_warps}
+
+
+def first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".split("\n")[0][:150]
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def record(
+    work: str,
+    unit: str,
+    ours: float,
+    peers: dict[str, float],
+    goal: float | None,
+    more_is_better: bool = True,
+    against: dict[str, tuple[float, float | None]] | None = None,
+    only: Sequence[str] | None = None,
+    **notes: object,
+) -> None:
+    """One row: our figure, the peers', the ratio to the best of them (of those in ``only``) and its goal. ``against``:
+    other figures to stand beside, each with the goal of that ratio. A goal of None is none."""
+    compared = [figure for name, figure in peers.items() if only is None or name in only]
+    best = (max if more_is_better else min)(compared) if compared else None
+    ratios = {} if best is None else {"ratio": (ours / best, goal)}
+    ratios |= {f"of {name}": (ours / figure, wanted) for name, (figure, wanted) in (against or {}).items()}
+    sign = ">=" if more_is_better else "<="
+    missed = [name for name, (r, g) in ratios.items() if g is not None and not (r >= g if more_is_better else r <= g)]
+    row = {"work": work, "unit": unit, "tinyton": ours, **peers} | {name: r for name, (r, _) in ratios.items()}
+    row |= {"goals": {name: g for name, (_, g) in ratios.items() if g is not None}, "met": not missed, **notes}
+    ROWS.append(row)
+    parts = [f"{work:36} {unit:4} tinyton {ours:7.1f}"]
+    parts += [f"{name} {value:7.1f}" for name, value in peers.items()] or ["no peer here"]
+    parts += [f"{name} {r:5.3f}" + (f" ({sign} {g})" if g is not None else "") for name, (r, g) in ratios.items()]
+    parts += [f"{name} {value}" for name, value in notes.items()]
+    print("  ".join(parts), "MISSED" if missed else "", flush=True)
+
+
+def failed(work: str, error: Exception) -> None:
+    """A row of what went wrong."""
+    ROWS.append({"work": work, "error": f"{type(error).__name__}: {error}"})
+    print(f"{work:36} FAILED {first_line(error)}", flush=True)
+
+
+def arguments(doc: str) -> argparse.ArgumentParser:
+    """The options that all benchmarks have."""
+    parser = argparse.ArgumentParser(description=doc.split("\n")[0])
+    parser.add_argument("--out", metavar="FILE", help="write the rows and the machine's stamp to this file (JSON)")
+    return parser
+
+
+def begin() -> None:
+    """Says which machine this is, and which peers are here."""
+    print(tt.env().stamp())
+    for name, module in (("torch", torch), ("triton", triton)):
+        print(f"{name} {module.__version__}" if module else f"{name} is not installed: left out")
+
+
+def finish(out: str | None) -> int:
+    """Says what was met, writes the rows to ``out``; the number of rows that failed."""
+    bad = [row["work"] for row in ROWS if "error" in row]
+    aimed = [row for row in ROWS if row.get("goals")]
+    print(f"{sum(bool(row['met']) for row in aimed)} of {len(aimed)} rows with goals are met, {len(bad)} failed")
+    if out:
+        versions = {m.__name__: m.__version__ for m in (torch, triton) if m}
+        with open(out, "w") as f:
+            json.dump({"stamp": str(tt.env()), "peers": versions, "rows": ROWS}, f, indent=1)
+    return len(bad)

@@ -1,0 +1,85 @@
+"""The kernels of the benchmarks, small and odd, on each executor: what is timed is right."""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import tinyton as tt
+
+sys.path.append(str(Path(__file__).parent / "bench"))
+
+import harness  # noqa: E402
+import memory  # noqa: E402
+import memory_kernels  # noqa: E402
+
+SMALL = {f"add f32 {b}": partial(memory.add, n=1003, dtype="float32", block=b, tune=False) for b in (32, 256, 4096)}
+for dtype in ("float16", "bfloat16", "float64", "int8"):
+    SMALL[f"add {dtype}"] = partial(memory.add, n=3001, dtype=dtype, block=1024)
+    SMALL[f"copy {dtype}"] = partial(memory.copy, n=3001, dtype=dtype, block=1024)
+for dtype in ("float32", "float16"):
+    for shape in ((70, 131), (64, 128)):
+        given = {"rows": shape[0], "cols": shape[1], "dtype": dtype}
+        SMALL |= {f"{f.__name__} {shape} {dtype}": partial(f, **given) for f in (memory.add_2d, memory.transpose)}
+        SMALL[f"copy_2d {shape} {dtype}"] = partial(memory.copy_2d, **given)
+        SMALL[f"every other row {shape} {dtype}"] = partial(memory.copy_2d, **given, every=2)
+        SMALL[f"softmax {shape} {dtype}"] = partial(memory.softmax, **given)
+        SMALL[f"softmax online {shape} {dtype}"] = partial(memory.softmax_online, **given, block=32)
+for root in (False, True):
+    for shape in ((37, 100), (8, 256)):
+        given = {"rows": shape[0], "cols": shape[1], "dtype": "float16", "root": root}
+        name = f"{'rms' if root else 'layer'}norm"
+        SMALL[f"{name} {shape}"] = partial(memory.norm, **given)
+        SMALL[f"{name} backward {shape}"] = partial(memory.norm_backward, **given)
+SMALL |= {
+    "cross-entropy": partial(memory.cross_entropy, rows=5, cols=331, dtype="bfloat16", block=64),
+    "dropout": partial(memory.dropout, n=5001),
+    "dropout, 4 words": partial(memory.dropout, n=5001, name="dropout4"),
+    "embedding": partial(memory.embedding, entries=50, cols=37, tokens=11, dtype="float16"),
+    "column sum": partial(memory.column_sum, rows=1500, cols=77),
+    "full sum": partial(memory.full_sum, n=100003),
+    "cumsum": partial(memory.cumsum, rows=3, cols=130),
+    "histogram": partial(memory.histogram, n=50001, bins=256),
+    "gelu": partial(memory.gelu, n=3001, dtype="float16"),
+    "gelu, tanh": partial(memory.gelu_tanh, n=3001, dtype="float16"),
+    "swiglu": partial(memory.swiglu, n=3001, dtype="float16"),
+    "rope": partial(memory.rope, tokens=3, heads=5, half=8, dtype="float16"),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_kernels(executor, name):
+    data = harness.NumPyData(seed=5)
+    case = SMALL[name](data)
+    harness.check(data, case, harness.in_order(case.ours))
+
+
+def test_all_of_the_benchmark_is_here(interpreter):
+    data = harness.NumPyData()
+    here = {launch.kernel for make in SMALL.values() for launch in make(data).ours}
+    assert here == {k for k in vars(memory_kernels).values() if isinstance(k, tt.JITFunction)}
+    assert {work.make.func for work in [*memory.ADDS, *memory.works()]} == {make.func for make in SMALL.values()}
+
+
+def test_a_wrong_result_is_seen(interpreter):
+    data = harness.NumPyData()
+    case = memory.copy(data, 3001, "float32", 1024)
+    with pytest.raises(AssertionError, match="result 0 .float32. is wrong"):
+        harness.check(data, case, lambda: None)  # nothing is stored: what is there is NaN
+    short = case.ours[0]._replace(args=(*case.ours[0].args[:2], 3000))
+    with pytest.raises(AssertionError, match="is wrong"):
+        harness.check(data, case, short)
+
+
+def test_rows_and_goals(monkeypatch, capsys):
+    monkeypatch.setattr(harness, "ROWS", [])
+    harness.record("a", "GB/s", 90.0, {"triton": 100.0, "torch": 80.0}, 0.95, against={"copy": (120.0, 0.7)})
+    harness.record("b", "GB/s", 90.0, {"triton": 90.0, "torch": 100.0}, 1.0, only=("triton",))
+    harness.record("c", "us", 4.0, {"triton": 20.0}, 0.4, more_is_better=False)
+    harness.failed("d", ValueError("no\nroom"))
+    assert [row.get("met") for row in harness.ROWS] == [False, True, True, None]
+    assert harness.finish(None) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("ratio 0.900 (>= 0.95)  of copy 0.750 (>= 0.7) MISSED")
+    assert lines[3].endswith("FAILED ValueError: no") and lines[4] == "2 of 3 rows with goals are met, 1 failed"
