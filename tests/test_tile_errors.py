@@ -89,6 +89,16 @@ def test_typing_errors(interpreter):
     assert underlined(caught.value) == "ct.lod"
 
 
+@pytest.mark.parametrize("name", ["program_id", "dot", "device_print"])
+def test_names_of_other_languages(name, interpreter):
+    with pytest.raises(AttributeError, match=f"ct has no {name}; write ") as host:
+        getattr(ct, name)
+    assert not hasattr(ct, name)
+    with pytest.raises(ct.TileSyntaxError) as caught:
+        launch(body(f"ct.{name}(x, 0)"), zeros())
+    assert caught.value.message == host.value.message and underlined(caught.value) == f"ct.{name}"
+
+
 def test_dependent_launches(executor):
     k = body("ct.store(x, 0, 1)")
     with pytest.raises(ct.TileUnsupportedFeatureError, match="programmatic_dependent_launch .*not in this build"):

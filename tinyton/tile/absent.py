@@ -33,6 +33,32 @@ ABSENT = {
     "compilation": "is not in this build; tinyton.compile builds kernels under @tinyton.jit ahead of time",
 }
 
+ELSEWHERE = {  # names of tt and of NumPy, and what ct says for them
+    "program_id": "ct.bid(axis)",
+    "num_programs": "ct.num_blocks(axis)",
+    "dot": "ct.mma(x, y, acc), or x @ y",
+    "trans": "ct.transpose(x), or ct.permute(x, axes)",
+    "cast": "x.astype(dtype)",
+    "clamp": "ct.minimum(ct.maximum(x, low), high)",
+    "relu": "ct.maximum(x, 0)",
+    "square": "x * x",
+    "concatenate": "ct.cat((x, y), axis)",
+    "zeros_like": "ct.zeros(x.shape, x.dtype)",
+    "range": "range(n)",
+    "static_range": "ct.static_iter(range(n))",
+    "device_print": "print(x), or ct.printf",
+    "device_assert": "ct.assert_(condition)",
+    "constexpr": "ct.Constant",
+    "jit": "ct.kernel; a function that a kernel calls needs no decorator",
+    "make_block_ptr": "ct.load(array, index, shape)",
+    "make_tensor_descriptor": "ct.load(array, index, shape)",
+    "next_power_of_2": "tinyton.next_power_of_2(n), before the launch",
+}
+
+
+class OtherNameError(errors.KernelSyntaxError, AttributeError):
+    """A name that is another language's."""
+
 
 class AbsentError(errors.UnsupportedFeatureError, AttributeError):
     """A name that cuTile has and this build has not. An AttributeError, so that ``hasattr`` says so too."""
@@ -42,5 +68,7 @@ def missing(name: str) -> object:
     """What the module says of a name that it has not."""
     if name in ABSENT:
         raise AbsentError(f"ct.{name} {ABSENT[name]}")
+    if name in ELSEWHERE:
+        raise OtherNameError(f"ct has no {name}; write {ELSEWHERE[name]}")
     close = get_close_matches(name, NAMES, 1) if not name.startswith("_") else []
     raise AttributeError(f"ct has no {name}{''.join(f'; did you mean {word}?' for word in close)}")
