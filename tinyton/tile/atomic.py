@@ -12,7 +12,7 @@ from ..ops.typing import Operand, is_weak
 from .array import Array, index_value, method
 from .create import implicit
 from .language import about, function, made
-from .memory import MemoryOrder, Place, RawMemory, TiledView, access, element_places, fit, locate
+from .memory import MemoryOrder, RawMemory, TiledView, access, element_places, fit, locate
 
 ORDERS = (MemoryOrder.ACQ_REL, MemoryOrder.RELAXED, MemoryOrder.ACQUIRE, MemoryOrder.RELEASE)
 SUMMARY = {
@@ -53,7 +53,7 @@ def _of_array(
 
 
 def _by_offset(word: str, b: Builder, raw: RawMemory, offset: Operand, *xs: Operand, mask: object, how: tuple) -> Value:
-    return change(word, b, raw.flat, [Place(0, index_value(b, offset, "offset"))], xs, mask, False, how)
+    return change(word, b, raw.flat, [(0, index_value(b, offset, "offset"))], xs, mask, False, how)
 
 
 def _of_tile(word: str, b: Builder, view: TiledView, index: object, *xs: Operand) -> None:

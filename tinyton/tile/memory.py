@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import reduce, wraps
 from inspect import Parameter, Signature, signature
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from ..dtypes import DType
 from ..errors import KernelTypeError, KernelValueError
@@ -49,20 +49,7 @@ NAMES |= {"PaddingMode": PaddingMode, "MemoryOrder": MemoryOrder, "MemoryScope":
 WEAK, NONE, UNDETERMINED = MemoryOrder.WEAK, MemoryScope.NONE, PaddingMode.UNDETERMINED
 
 
-class Place(NamedTuple):
-    """Where along an axis of an array: a tile of the shape of all, or one of one dimension, which is dimension ``dim``
-    of that."""
-
-    axis: int
-    at: Value
-    dim: int | None = None
-
-    def spread(self, b: Builder, v: Value, rank: int) -> Value:
-        """A value at these places, made to fit those along the other axes."""
-        for d in range(rank if self.dim is not None else 0):
-            if d != self.dim:
-                v = expand(b, v, d)
-        return v
+Places = list[tuple[int, Value]]  # for each axis of an array, where along it: tiles that broadcast
 
 
 # -- what the user says ------------------------------------------------------------------------------------------------
@@ -171,7 +158,7 @@ def fit(b: Builder, v: Value, shape: tuple[int, ...], argument: str) -> Value:
 
 def tile_places(
     b: Builder, array: Array, index: object, shape: tuple[int, ...], order: object, steps: tuple[int, ...] = ()
-) -> list[Place]:
+) -> Places:
     """Where the elements of a tile are that starts ``index`` times its shape (or ``steps``) from the first element."""
     found = index if isinstance(index, tuple) else (index,)
     rank_is(len(found), array, "the index has", "index")
@@ -181,39 +168,45 @@ def tile_places(
     steps = steps or shape or (1,) * array.ndim
     starts = [v if n == 1 else mul(b, v, n) for v, n in zip(at, steps, strict=True)]
     if shape:
-        starts = [add(b, v, arange(b, 0, n)) for v, n in zip(starts, shape, strict=True)]
-    return [Place(k, v, d if shape else None) for d, (k, v) in enumerate(zip(axes, starts, strict=True))]
+        starts = [spread(b, add(b, v, arange(b, 0, shape[d])), d, len(shape)) for d, v in enumerate(starts)]
+    return list(zip(axes, starts, strict=True))
 
 
-def element_places(b: Builder, array: Array, indices: object) -> list[Place]:
+def spread(b: Builder, v: Value, dim: int, rank: int) -> Value:
+    """A tile of one dimension as dimension ``dim`` of others."""
+    for d in range(rank):
+        v = v if d == dim else expand(b, v, d)
+    return v
+
+
+def element_places(b: Builder, array: Array, indices: object) -> Places:
     """Where elements are whose indices are given, tiles or scalars that broadcast."""
     found = indices if isinstance(indices, tuple) else (indices,)
     rank_is(len(found), array, "the indices have", "indices")
-    return [Place(k, index_value(b, x, "indices")) for k, x in enumerate(found)]
+    return [(k, index_value(b, x, "indices")) for k, x in enumerate(found)]
 
 
-def common_shape(places: list[Place]) -> tuple[int, ...]:
-    if places and places[0].dim is not None:
-        return tuple(p.at.type.shape[0] for p in places)
-    try:
-        return reduce(broadcast_shape, (p.at.type.shape for p in places), ())
-    except KernelTypeError as error:
-        raise KernelTypeError(f"the indices have {error.message}", argument="indices") from None
+def common_shape(places: Places) -> tuple[int, ...]:
+    with about("indices"):
+        return reduce(broadcast_shape, (at.type.shape for _, at in places), ())
 
 
-def locate(b: Builder, array: Array, places: list[Place], check: bool, mask: object = None) -> tuple:
+def locate(b: Builder, array: Array, places: Places, check: bool, mask: object = None) -> tuple:
     """The pointers of elements, and the mask of those that are to be touched (None: all). ``check``: only those that
     are inside of the array."""
     shape, pointer, inside = common_shape(places), array.base, None
     if mask is not None:
         with about("mask"):
             inside = fit(b, memory.as_mask(b, mask), shape, "mask")  # type: ignore[arg-type]
-    for place in places:
-        at = place.at
+    for axis, at in places:
         if check:
-            part = place.spread(b, and_(b, ge(b, at, 0), lt(b, at, array.shape[place.axis])), len(shape))
+            part = and_(b, ge(b, at, 0), lt(b, at, array.shape[axis]))
             inside = part if inside is None else and_(b, inside, part)
-        pointer = add(b, pointer, place.spread(b, step(b, at, array.strides[place.axis]), len(shape)))
+        # >>> stage 7
+        elif mask is None and array.shape[axis] is not None:
+            at = OPS["within"].rule(b, at, array.shape[axis], axis)
+        # <<<
+        pointer = add(b, pointer, step(b, at, array.strides[axis]))
     return broadcast(b, pointer, shape), inside
 
 
@@ -318,13 +311,7 @@ def how_many(b: Builder, extent: Operand, step: int) -> Operand:
 @function()
 @access("latency")
 def gather(
-    b: Builder,
-    array: Array,
-    indices: object,
-    *,
-    mask: object = None,
-    padding_value: Operand = 0,
-    check_bounds: bool = True,
+    b: Builder, array: Array, indices: object, *, mask: object = None, padding_value=0, check_bounds: bool = True
 ) -> Value:
     """Elements of an array, by their indices: a tuple of an int tile or scalar for each axis, which broadcast to the
     shape of what comes out. For an array of one dimension a tile alone will do, for one of none it is ``()``.
@@ -347,7 +334,7 @@ def gather(
     return _gather(b, array, element_places(b, array, indices), mask, padding_value, check_bounds)
 
 
-def _gather(b: Builder, array: Array, places: list[Place], mask: object, padding_value: object, check: bool) -> Value:
+def _gather(b: Builder, array: Array, places: Places, mask: object, padding_value: object, check: bool) -> Value:
     pointer, inside = locate(b, array, places, check, mask)
     if isinstance(padding_value, int) and padding_value == 0:  # zero of every type
         return memory.load(b, pointer, inside)
@@ -375,7 +362,7 @@ def scatter(
     _scatter(b, array, element_places(b, array, indices), value, mask, check_bounds)
 
 
-def _scatter(b: Builder, array: Array, places: list[Place], value: object, mask: object, check: bool) -> None:
+def _scatter(b: Builder, array: Array, places: Places, value: object, mask: object, check: bool) -> None:
     v = implicit(b, value, array.dtype, "value")
     pointer, inside = locate(b, array, places, check, mask)
     memory.store(b, pointer, fit(b, v, pointer.type.shape, "value"), inside)
@@ -407,7 +394,7 @@ def slice_of(b: Builder, start: Operand, length: int) -> Slice:
     return Slice(index_scalar(b, start, "a slice", "start"), n)
 
 
-def advanced_places(b: Builder, array: Array, indices: object) -> list[Place]:
+def advanced_places(b: Builder, array: Array, indices: object) -> Places:
     found = indices if isinstance(indices, tuple) else (indices,)
     rank_is(len(found), array, "the indices have", "indices")
     tiles = [x for x in found if not isinstance(x, Slice)]
@@ -419,7 +406,7 @@ def advanced_places(b: Builder, array: Array, indices: object) -> list[Place]:
         v = add(b, x.start, arange(b, 0, x.length)) if isinstance(x, Slice) else index_value(b, x, "indices")
         if len(v.type.shape) != 1:
             raise KernelTypeError(f"an index is a tile of one dimension, not {v.type}", argument="indices")
-        out.append(Place(d, v, d))
+        out.append((d, spread(b, v, d, len(found))))
     return out
 
 
@@ -450,12 +437,7 @@ def load_advanced_indexing(
 
 @function()
 @access("latency", "allow_tma")
-def store_advanced_indexing(
-    b: Builder,
-    array: Array,
-    indices: tuple,
-    tile: Operand,
-) -> None:
+def store_advanced_indexing(b: Builder, array: Array, indices: tuple, tile: Operand) -> None:
     """Writes a tile where `load_advanced_indexing` reads it; nothing outside of the array. A number goes to all places.
 
     >>> import numpy as np, tinyton.tile as ct
@@ -493,18 +475,13 @@ class TiledView(Struct):
     def dtype(self) -> DType:
         return self.array.dtype
 
-    def places(self, b: Builder, index: object) -> list[Place]:
+    def places(self, b: Builder, index: object) -> Places:
         return tile_places(b, self.array, index, self.tile_shape, "C", self.traversal_steps)
 
 
 @method(Array)
 def tiled_view(
-    b: Builder,
-    array: Array,
-    tile_shape: object,
-    *,
-    padding_mode: PaddingMode = UNDETERMINED,
-    traversal_steps: object = None,
+    b: Builder, array: Array, tile_shape: object, *, padding_mode=UNDETERMINED, traversal_steps: object = None
 ) -> TiledView:
     """``x.tiled_view(tile_shape)``: an array seen in tiles, as in `load`. ``traversal_steps`` says how many elements
     the next tile is further along each axis: fewer than a tile has, and they overlap; more, and there are gaps.
@@ -570,7 +547,7 @@ class RawMemory(Struct):
 
     @property
     def flat(self) -> Array:
-        return Array(self.base, (0,), (1,))
+        return Array(self.base, (None,), (1,))
 
 
 NAMES |= {"TiledView": TiledView, "RawArrayMemory": RawMemory}  # to annotate with
@@ -600,11 +577,11 @@ def load_offset(
     b: Builder, raw: RawMemory, offset: Operand, *, mask: object = None, padding_value: Operand = 0
 ) -> Value:
     """Elements by offset; where ``mask`` is off, ``padding_value``."""
-    return _gather(b, raw.flat, [Place(0, index_value(b, offset, "offset"))], mask, padding_value, False)
+    return _gather(b, raw.flat, [(0, index_value(b, offset, "offset"))], mask, padding_value, False)
 
 
 @method(RawMemory)
 @access("latency")
 def store_offset(b: Builder, raw: RawMemory, offset: Operand, value: Operand, *, mask: object = None) -> None:
     """Writes elements by offset, where ``mask`` is on."""
-    _scatter(b, raw.flat, [Place(0, index_value(b, offset, "offset"))], value, mask, False)
+    _scatter(b, raw.flat, [(0, index_value(b, offset, "offset"))], value, mask, False)
