@@ -53,7 +53,7 @@ def _of_array(
 
 
 def _by_offset(word: str, b: Builder, raw: RawMemory, offset: Operand, *xs: Operand, mask: object, how: tuple) -> Value:
-    return change(word, b, raw.flat, [(0, index_value(b, offset, "offset"))], xs, mask, False, how)
+    return change(word, b, raw.flat, [(0, index_value(b, offset, "offset"), None)], xs, mask, False, how)
 
 
 def _of_tile(word: str, b: Builder, view: TiledView, index: object, *xs: Operand) -> None:

@@ -49,7 +49,8 @@ NAMES |= {"PaddingMode": PaddingMode, "MemoryOrder": MemoryOrder, "MemoryScope":
 WEAK, NONE, UNDETERMINED = MemoryOrder.WEAK, MemoryScope.NONE, PaddingMode.UNDETERMINED
 
 
-Places = list[tuple[int, Value]]  # for each axis of an array, where along it: tiles that broadcast
+# for each axis of an array, where along it: tiles that broadcast, or tiles of one dimension, which is this one of all
+Places = list[tuple[int, Value, int | None]]
 
 
 # -- what the user says ------------------------------------------------------------------------------------------------
@@ -168,27 +169,29 @@ def tile_places(
     steps = steps or shape or (1,) * array.ndim
     starts = [v if n == 1 else mul(b, v, n) for v, n in zip(at, steps, strict=True)]
     if shape:
-        starts = [spread(b, add(b, v, arange(b, 0, shape[d])), d, len(shape)) for d, v in enumerate(starts)]
-    return list(zip(axes, starts, strict=True))
-
-
-def spread(b: Builder, v: Value, dim: int, rank: int) -> Value:
-    """A tile of one dimension as dimension ``dim`` of others."""
-    for d in range(rank):
-        v = v if d == dim else expand(b, v, d)
-    return v
+        starts = [add(b, v, arange(b, 0, n)) for v, n in zip(starts, shape, strict=True)]
+    return [(k, v, d if shape else None) for d, (k, v) in enumerate(zip(axes, starts, strict=True))]
 
 
 def element_places(b: Builder, array: Array, indices: object) -> Places:
     """Where elements are whose indices are given, tiles or scalars that broadcast."""
     found = indices if isinstance(indices, tuple) else (indices,)
     rank_is(len(found), array, "the indices have", "indices")
-    return [(k, index_value(b, x, "indices")) for k, x in enumerate(found)]
+    return [(k, index_value(b, x, "indices"), None) for k, x in enumerate(found)]
 
 
 def common_shape(places: Places) -> tuple[int, ...]:
+    if places and places[0][2] is not None:
+        return tuple(at.type.shape[0] for _, at, _ in places)
     with about("indices"):
-        return reduce(broadcast_shape, (at.type.shape for _, at in places), ())
+        return reduce(broadcast_shape, (at.type.shape for _, at, _ in places), ())
+
+
+def spread(b: Builder, v: Value, dim: int | None, rank: int) -> Value:
+    """A tile of one dimension as dimension ``dim`` of others."""
+    for d in range(rank) if dim is not None else ():
+        v = v if d == dim else expand(b, v, d)
+    return v
 
 
 def locate(b: Builder, array: Array, places: Places, check: bool, mask: object = None) -> tuple:
@@ -198,15 +201,15 @@ def locate(b: Builder, array: Array, places: Places, check: bool, mask: object =
     if mask is not None:
         with about("mask"):
             inside = fit(b, memory.as_mask(b, mask), shape, "mask")  # type: ignore[arg-type]
-    for axis, at in places:
+    for axis, at, dim in places:
         if check:
-            part = and_(b, ge(b, at, 0), lt(b, at, array.shape[axis]))
+            part = spread(b, and_(b, ge(b, at, 0), lt(b, at, array.shape[axis])), dim, len(shape))
             inside = part if inside is None else and_(b, inside, part)
         # >>> stage 7
         elif mask is None and array.shape[axis] is not None:
             at = OPS["within"].rule(b, at, array.shape[axis], axis)
         # <<<
-        pointer = add(b, pointer, step(b, at, array.strides[axis]))
+        pointer = add(b, pointer, spread(b, step(b, at, array.strides[axis]), dim, len(shape)))
     return broadcast(b, pointer, shape), inside
 
 
@@ -406,7 +409,7 @@ def advanced_places(b: Builder, array: Array, indices: object) -> Places:
         v = add(b, x.start, arange(b, 0, x.length)) if isinstance(x, Slice) else index_value(b, x, "indices")
         if len(v.type.shape) != 1:
             raise KernelTypeError(f"an index is a tile of one dimension, not {v.type}", argument="indices")
-        out.append((d, spread(b, v, d, len(found))))
+        out.append((d, v, d))
     return out
 
 
@@ -577,11 +580,11 @@ def load_offset(
     b: Builder, raw: RawMemory, offset: Operand, *, mask: object = None, padding_value: Operand = 0
 ) -> Value:
     """Elements by offset; where ``mask`` is off, ``padding_value``."""
-    return _gather(b, raw.flat, [(0, index_value(b, offset, "offset"))], mask, padding_value, False)
+    return _gather(b, raw.flat, [(0, index_value(b, offset, "offset"), None)], mask, padding_value, False)
 
 
 @method(RawMemory)
 @access("latency")
 def store_offset(b: Builder, raw: RawMemory, offset: Operand, value: Operand, *, mask: object = None) -> None:
     """Writes elements by offset, where ``mask`` is on."""
-    _scatter(b, raw.flat, [(0, index_value(b, offset, "offset"))], value, mask, False)
+    _scatter(b, raw.flat, [(0, index_value(b, offset, "offset"), None)], value, mask, False)
