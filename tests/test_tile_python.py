@@ -572,6 +572,7 @@ REFUSED = {
         "known when the kernel is compiled",
     ),
     "length of a number": ("z = len(n)", "len(n)", TYPE, "i32 has no len()"),
+    "length of an array": ("z = len(x)", "len(x)", TYPE, "has no len(); its extents are .shape[0]"),
     "length of a constant": ("z = len(3)", "len(3)", TYPE, "has no len()"),
     "max of one": ("z = max(n)", "max(n)", TYPE, "two or more"),
     "divmod of floats": (LOAD + "z = divmod(t, 2)", "divmod(t, 2)", TYPE, "integers, not float32"),

@@ -16,6 +16,7 @@ from ..frontend.static import iterated
 from ..ir import Builder, Value
 from ..ops import OPS
 from ..ops.typing import Operand, cast_value, describe, number, run_time
+from .array import Array
 from .create import strictly
 from .language import MEANINGS, NAMES, SPELLING, function
 
@@ -38,7 +39,8 @@ def length(b: Builder, x: Any) -> int:
     if isinstance(x, (tuple, dict)):
         return len(x)
     if not isinstance(x, Value) or not x.type.shape:
-        raise KernelTypeError(f"{describe(x)} has no len()")
+        extents = "; its extents are .shape[0] and so on" if isinstance(x, Array) else ""
+        raise KernelTypeError(f"{describe(x)} has no len(){extents}")
     return x.type.shape[0]
 
 
