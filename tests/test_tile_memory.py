@@ -1,6 +1,7 @@
 """Loads and stores by tile index, gathers and scatters, views: against NumPy, and what is refused."""
 
 import math
+from textwrap import dedent
 
 import ml_dtypes
 import numpy as np
@@ -195,6 +196,37 @@ def test_bounds_that_nobody_checks(executor):
     same_bits(out.check(), x)
     source = whole.compile(x, out.array, 16).source
     assert source.count("x_shape0") == source.count("out_shape0") == 1, "as a parameter alone"
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ("ct.load(x, (0, 1), (4, 4), check_bounds=False)", "6 along axis 1"),
+        ("ct.load(x, (1, 0), (4, 4), order='F', check_bounds=False)", "6 along axis 1"),
+        ("ct.gather(x, (1, -1), check_bounds=False)", "-1 along axis 1"),
+        ("x.tiled_view((4, 4)).load((0, 1), check_bounds=False)", "6 along axis 1"),
+        ("ct.load(x.slice(1, 0, 2), (0, 0), (4, 4), check_bounds=False)", "2 along axis 1"),
+        ("ct.atomic_add(x, (8, 0), 1.0, check_bounds=False)", "8 along axis 0"),
+    ],
+)
+def test_outside_of_an_axis_is_seen_inside_of_memory(interpreter, body, place):
+    """Beyond the end of a row the next one begins; the interpreter tells them apart."""
+    k = kernel(f"@ct.kernel\ndef k(x):\n    a = {body}\n    ct.store(x, (0, 0), ct.sum(a))", ct=ct)
+    with pytest.raises(ct.TileError, match=f"goes to {place} .*; leave check_bounds=False out"):
+        ct.launch(None, (1,), k, (np.zeros((8, 6), np.float32),))
+
+
+def test_what_is_masked_may_be_outside(executor):
+    text = """
+    @ct.kernel
+    def k(x, out):
+        i = ct.arange(8, dtype=ct.int32)
+        ct.store(out, 0, ct.gather(x, (1, i), mask=i < 6, check_bounds=False))
+        ct.store(out, 1, x.get_raw_memory().load_offset(i + 6))
+    """
+    x, out = np.arange(24, dtype=np.float32).reshape(4, 6), np.zeros(16, np.float32)
+    ct.launch(None, (1,), kernel(dedent(text), ct=ct), (x, out))
+    assert out.tolist() == [*range(6, 12), 0, 0, *range(6, 14)]
 
 
 def test_one_dimension_is_what_pointers_give(executor):

@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtypes import bool_
-from ..errors import HintError, KernelTypeError, KernelValueError
+from ..errors import HintError, KernelTypeError, KernelValueError, OutOfBoundsError
 from ..ir import Builder, Value
 from . import op
-from .typing import Operand, constant_int, value_of
+from .typing import Operand, broadcast, constant_int, value_of
 
 IDENTITY = {"kind": "typed", "cheap": True, "exact": True, "emit": lambda e, op, x: x}
 
@@ -101,6 +101,24 @@ def max_constancy(b: Builder, x: Operand, values: int | tuple[int, ...]) -> Valu
     [0, 1, 11, 12]
     """
     return _hint(b, "max_constancy", x, values)
+
+
+def _within(run, op, x, n):
+    wrong = (x < 0) | (x >= n)
+    if np.any(wrong):
+        k = np.unravel_index(int(np.argmax(wrong)), np.shape(x))
+        raise OutOfBoundsError(
+            f"program {run.program} goes to {np.asarray(x)[k]} along axis {op.attrs['axis']} of an array, which has "
+            f"{np.max(n)} elements there; mask the lanes that are beyond the end",
+            op.loc,
+        )
+    return x
+
+
+@op(numpy=_within, kind="typed", cheap=True, exact=True, emit=lambda e, op, x, n: x, public=False)
+def within(b: Builder, x: Value, n: Operand, axis: int) -> Value:
+    """``x``, places along an axis of an array that are promised to be from 0 to before ``n``."""
+    return b.add("within", (x, broadcast(b, value_of(b, n), x.type.shape)), x.type, axis=axis)
 
 
 def _assume(run, op, condition):

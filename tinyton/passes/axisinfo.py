@@ -11,7 +11,7 @@ from ..dtypes import DType, bool_, int64
 from ..ir import LOOPS, Block, Kernel, Op, Value
 from ..ops import OPS
 
-HINTS = ("multiple_of", "max_contiguous", "max_constancy")
+HINTS = ("multiple_of", "max_contiguous", "max_constancy", "within")
 SIGNED = ("minimum", "maximum", "abs", "floordiv", "mod", "shl", "shr", "and", "or", "xor", "invert")
 INF = float("inf")
 BIG = 1 << 20  # "divisible by anything that matters"
@@ -185,6 +185,8 @@ def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
 
 def _promised(op: Op, x: Info) -> Info:
     """Facts about a value by what the user says of it. Groups that are smaller than the tile say nothing."""
+    if op.name == "within":
+        return x
     values: tuple[int, ...] = op.attrs["values"]  # type: ignore[assignment]
     t = op.result.type
     if op.name == "multiple_of":
