@@ -242,8 +242,7 @@ def _place(b: Builder, x: Operand, best: Value, axis: object, keep_dims: bool) -
     here = eq(b, v, best)
     if v.type.dtype.is_float:
         here = or_(b, here, and_(b, ne(b, v, v), ne(b, best, best)))
-    place = reduce(b, where(b, here, at, math.prod(at.type.shape) - 1), "min", axis, keep_dims and axis is not None)
-    return expand_dims(b, place, tuple(range(rank))) if keep_dims and axis is None else place
+    return reduce(b, where(b, here, at, math.prod(at.type.shape) - 1), "min", axis, keep_dims)
 
 
 def _arg(name: str, how: str, word: str) -> Callable:
@@ -261,7 +260,7 @@ def _arg(name: str, how: str, word: str) -> Callable:
         >>> out = np.zeros(1, int); k[1](out); out.tolist()
         [{}]
         """
-        return _place(b, x, reduce(b, x, how, axis, keep_dims and axis is not None), axis, keep_dims)
+        return _place(b, x, reduce(b, x, how, axis, keep_dims), axis, keep_dims)
 
     doc = (rule.__doc__ or "").format(word, name, int(name == "argmin"))
     return op(name, doc, numpy=None, emit=None, kind="macro")(rule)
@@ -294,11 +293,8 @@ def _most(name: str, how: str, *words: str) -> Callable:
         >>> out = np.zeros(2, int); k[1](out); out.tolist()
         {}
         """
-        if not return_indices:
-            return _extreme(b, how, x, axis, keep_dims, propagate_nan)
-        best = _extreme(b, how, x, axis, keep_dims and axis is not None, propagate_nan)
-        kept = expand_dims(b, best, tuple(range(len(x.type.shape)))) if keep_dims and axis is None else best
-        return kept, _place(b, x, best, axis, keep_dims)
+        best = _extreme(b, how, x, axis, keep_dims, propagate_nan)
+        return (best, _place(b, x, best, axis, keep_dims)) if return_indices else best
 
     doc = (rule.__doc__ or "").format(*words, name.rstrip("_"), UFUNC[how].reduce([[1, 2], [2, 4]]).tolist())
     return op(name, doc, numpy=None, emit=None, kind="macro")(rule)

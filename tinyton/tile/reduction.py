@@ -65,7 +65,7 @@ def _place(name: str, b: Builder, x: Operand, axis: int | None, *, keepdims: boo
     if isinstance(axis, tuple):
         raise KernelTypeError(f"{name} goes along one axis, or along all (None); not {axis}", argument="axis")
     v = v if v.type.shape else OPS["reshape"].rule(b, v, 1)
-    return old._place(b, v, old.reduce(b, v, how, axis, bool(keepdims) and axis is not None), axis, keepdims)
+    return old._place(b, v, old.reduce(b, v, how, axis, keepdims), axis, keepdims)
 
 
 EXAMPLE = """
