@@ -1,5 +1,6 @@
 """The kernels of the benchmarks, small and odd, on each executor: what is timed is right."""
 
+import inspect
 import sys
 from functools import partial
 from pathlib import Path
@@ -59,7 +60,10 @@ def test_all_of_the_benchmark_is_here(interpreter):
     data = harness.NumPyData()
     here = {launch.kernel for make in SMALL.values() for launch in make(data).ours}
     assert here == {k for k in vars(memory_kernels).values() if isinstance(k, tt.JITFunction)}
-    assert {work.make.func for work in [*memory.ADDS, *memory.works()]} == {make.func for make in SMALL.values()}
+    works = [*memory.ADDS, *memory.works()]
+    assert {work.make.func for work in works} == {make.func for make in SMALL.values()}
+    for work in works:
+        inspect.signature(work.make.func).bind(data, *work.make.args, **work.make.keywords)
 
 
 def test_a_wrong_result_is_seen(interpreter):

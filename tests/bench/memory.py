@@ -253,7 +253,7 @@ def softmax_online(data: Any, rows: int, cols: int, dtype: str, block: int = 409
     x, out = data.normal((rows, cols), dtype), data.empty((rows, cols), dtype)
 
     def triton_ways() -> Iterator[list[Launch]]:
-        for size in (2048, 4096, 8192, 16384):
+        for size in (4096, 8192, 16384):
             yield from by_warps(theirs.softmax_online, (rows,), (x, out, cols), size, BLOCK=size)
 
     return Case(
@@ -278,7 +278,7 @@ def cross_entropy(data: Any, rows: int, cols: int, dtype: str, block: int = 4096
         return (top + data.xp.log(data.xp.exp(v - top[:, None]).sum(1)) - picked,)
 
     def triton_ways() -> Iterator[list[Launch]]:
-        for size in (2048, 4096, 8192, 16384, 32768):
+        for size in (4096, 8192, 16384, 32768):
             yield from by_warps(theirs.cross_entropy, (rows,), args, size, BLOCK=size)
 
     return Case(
@@ -512,7 +512,8 @@ def works() -> Iterator[Work]:
         yield Work(f"cross-entropy 4096x{c} bf16", partial(cross_entropy, rows=4096, cols=c, dtype="bfloat16"))
     yield Work("dropout 64M f32", partial(dropout, n=64 * M))
     yield Work("dropout 64M f32, 4 words a counter", partial(dropout, n=64 * M, name="dropout4"))
-    yield Work("embedding 32768 of 128256x2048 f16", partial(embedding, 128256, 2048, 32768, "float16"))
+    make = partial(embedding, entries=128256, cols=2048, tokens=32768, dtype="float16")
+    yield Work("embedding 32768 of 128256x2048 f16", make)
     yield Work("column sum 32768x4096 f32", partial(column_sum, rows=32768, cols=4096))
     yield Work("full sum 64M f32", partial(full_sum, n=64 * M))
     yield Work("cumsum along rows 16384x4096 f32", partial(cumsum, rows=16384, cols=4096))
