@@ -34,9 +34,8 @@ def condition(t: Tracer, node: ast.AST) -> object:
         if x.type.pointer:
             raise KernelTypeError("a pointer is not a condition")
         if x.type.shape:
-            raise KernelTypeError(
-                f"the condition is a tile ({x.type}), but a program takes one path; choose per element with tt.where"
-            )
+            what = f"the condition is a tile ({x.type}), but a program takes one path"
+            raise KernelTypeError(f"{what}; choose per element with tt.where")
         return x if x.type.dtype is bool_ else OPS["ne"].rule(t.builder, x, 0)
 
 
@@ -52,8 +51,10 @@ def clear(t: Tracer, node: Clear) -> object:
     return OPS["invert"].rule(t.builder, open_[0]) if open_ else True
 
 
-def like(t: Tracer, x: object, want: Type) -> Value:
+def like(t: Tracer, x: Any, want: Type) -> Value:
     """A number, or a value whose type is still open, as ``want``."""
+    if not is_open(t, x):
+        return x
     if x is UNSET:
         scalar = t.builder.add("const", (), want.with_shape(()), value=0)
         return broadcast(t.builder, scalar, want.shape)
@@ -75,8 +76,10 @@ def type_of(x: object) -> Type:
     return Type(dtypes.of_literal(x if isinstance(x, (bool, int, float)) else 0.0, None))
 
 
-def fits(x: object, want: Type) -> bool:
-    """Whether an open value may become that: a float stays a float, a number is no pointer."""
+def fits(t: Tracer, x: object, want: Type) -> bool:
+    """Whether a value is of that type, or is open and may become that: a float stays one, a number is no pointer."""
+    if not is_open(t, x):
+        return isinstance(x, Value) and x.type == want
     number = x if isinstance(x, (bool, int, float)) else 0.0
     return x is UNSET or not want.pointer and dtypes.of_literal(number, want.dtype) is want.dtype
 
@@ -115,17 +118,14 @@ def merge(t: Tracer, label: str, values: list, paths: list[Path], lines: list[in
     if any(not isinstance(v, Value) for v in typed):
         return Missing(f"{depends(label, values, lines)}; it must be a tile or a number", KernelTypeError)
     want = typed[0].type if typed else Type(dtypes.promote(*(type_of(v).dtype for v in values)))
-    if any(v.type != want for v in typed) or any(is_open(t, v) and not fits(v, want) for v in values):
-        x, y = map(describe, values)
-        return Missing(
-            f"the type of {label} depends on the path taken: {x} (line {lines[0]}) or {y} (line {lines[1]}); "
-            f"make them the same with .to(...) or tt.where",
-            KernelTypeError,
-        )
+    if not all(fits(t, v, want) for v in values):
+        shown = " or ".join(f"{describe(v)} (line {line})" for v, line in zip(values, lines, strict=True))
+        what = f"the type of {label} depends on the path taken: {shown}"
+        return Missing(f"{what}; make them the same with .to(...) or tt.where", KernelTypeError)
     out = []
     for value, path in zip(values, paths, strict=True):
         with t.into(path.ops):
-            out.append(like(t, value, want) if is_open(t, value) else value)
+            out.append(like(t, value, want))
     return tuple(out)
 
 
@@ -140,9 +140,9 @@ def meet(t: Tracer, name: str, paths: list[Path], results: list[Value], node: as
         return values[0]
     if any(isinstance(v, Missing) for v in values):
         known = next((v for v in values if isinstance(v, Missing) and v.message), None)
+        what = f"{name} has a value on one path only (line {max(lines)})"
         return known or Missing(
-            f"{name} has a value on one path only (line {max(lines)}), not on the other of the if in line "
-            f"{t.loc(node).line}; give it one before the if"
+            f"{what}, not on the other of the if in line {t.loc(node).line}; give it one before the if"
         )
     shown, aligned = t.shown(name), align(values)
     if aligned is None:
@@ -230,10 +230,8 @@ def either(t: Tracer, node: ast.BoolOp, values: list[ast.expr], truth: bool) -> 
     if not isinstance(first, Value):
         return first if bool(first) != is_and or not rest else either(t, node, rest, truth)
     if first.type.shape:
-        with t.at(values[0]):
-            raise KernelTypeError(
-                f"and/or are for scalars; of masks, write ({ast.unparse(values[0])}) {'&' if is_and else '|'} ..."
-            )
+        what = f"and/or are for scalars; of masks, write ({ast.unparse(values[0])}) {'&' if is_and else '|'} ..."
+        raise KernelTypeError(what, t.loc(values[0]))
     test = first if first.type.dtype is bool_ else OPS["ne"].rule(t.builder, first, 0)
     if not rest:
         return test
@@ -263,8 +261,7 @@ def for_loop(t: Tracer, node: ast.For) -> None:
                 raise KernelSyntaxError("a loop runs over range(...), tt.static_range(...) or a compile-time tuple")
         return unroll(t, node, over)
     if not isinstance(node.target, ast.Name):
-        with t.at(node.target):
-            raise KernelSyntaxError("a loop counts with one name: for k in range(n)")
+        raise KernelSyntaxError("a loop counts with one name: for k in range(n)", t.loc(node.target))
     with t.at(call):
         bounds = bounds_of(t, call, kind)  # type: ignore[arg-type]
         # >>> stage 6
@@ -287,9 +284,7 @@ def bounds_of(t: Tracer, call: ast.Call, kind: object) -> tuple[object, ...]:
             bounds.append(given.pop(word))
     hints = HINTS if kind is not range and kind.__name__ == "range" else ()  # type: ignore[attr-defined]
     if set(given) - set(hints) or not 1 <= len(bounds) <= 3:
-        raise KernelSyntaxError(
-            "a range takes one to three numbers: range(stop), range(start, stop), range(start, stop, step)"
-        )
+        raise KernelSyntaxError("a range takes one to three numbers: range(stop), range(start, stop), and a step")
     for word, x in given.items():
         if x is not None:
             constant_int(int(x) if isinstance(x, bool) else x, str(word))
@@ -361,12 +356,10 @@ class Loop:
 
     def changes(self, name: str, was: object, end: object) -> None:
         found = end.message if isinstance(end, Missing) else describe(end)
-        raise KernelTypeError(
-            f"the type of {self.t.shown(name)} changes in the loop: {was} before it (line {self.lines.get(name)}), "
-            f"{found} after a round (line {self.t.bound_at[name]}); start it with the type that it ends with, or "
-            f"convert with .to(...)",
-            self.t.loc(self.node),
-        )
+        before, after = f"{was} before it (line {self.lines.get(name)})", f"{found} after a round"
+        what = f"the type of {self.t.shown(name)} changes in the loop: {before}, {after} (line {self.t.bound_at[name]})"
+        what += "; start it with the type that it ends with, or convert with .to(...)"
+        raise KernelTypeError(what, self.t.loc(self.node))
 
     def build(self, name: str, carried: dict[Leaf, Value], others: list | None = None) -> object:
         """The value of a name, given the leaves that are carried."""
@@ -450,14 +443,12 @@ class Loop:
         starts, yields = [], []
         for (name, k), start in order.items():
             want, end = params[name, k].type, ends[name][k]
-            if not all(
-                fits(v, want) if is_open(t, v) else isinstance(v, Value) and v.type == want for v in (start, end)
-            ):
+            if not (fits(t, start, want) and fits(t, end, want)):
                 t.bound_at = at_end
                 self.changes(name, describe(start), end)
-            starts.append(like(t, start, want) if is_open(t, start) else start)
+            starts.append(like(t, start, want))
             with t.into(ops):
-                yields.append(like(t, end, want) if is_open(t, end) else end)
+                yields.append(like(t, end, want))
         results = {leaf: Value(params[leaf].type, t.ir_name(leaf[0])) for leaf in order}
         first = (self.index,) if self.index else ()
         block = Block((*first, *(params[leaf] for leaf in order)), tuple(ops), tuple(yields))
@@ -470,7 +461,5 @@ class Loop:
         for n in inside:
             if not n.startswith("?") and (n not in self.before or self.index and n == self.index.name):
                 t.bound_at[n] = at_end[n]
-                t.env[n] = Missing(
-                    f"{n} is bound only in the loop of line {t.loc(self.node).line} (in line {at_end[n]}), which may "
-                    f"run no round at all; give it a value before the loop"
-                )
+                what = f"{n} is bound only in the loop of line {t.loc(self.node).line} (in line {at_end[n]})"
+                t.env[n] = Missing(f"{what}, which may run no round at all; give it a value before the loop")

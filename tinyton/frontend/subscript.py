@@ -58,15 +58,11 @@ def subscript(t: Tracer, node: ast.Subscript) -> object:
                     raise KernelTypeError(f"{ast.unparse(node.value)} is a pointer; read memory with tt.load(x + i)")
                 # >>> stage 7
                 if t.source.spelling:
-                    raise KernelTypeError(
-                        "a tile is indexed with :, None, ... and constant slices only; a part of it is "
-                        "ct.extract(x, index, shape), the only element of a tile x.item()"
-                    )
+                    what = "a tile is indexed with :, None, ... and constant slices only; a part of it is ct.extract"
+                    raise KernelTypeError(f"{what}(x, index, shape), the only element of a tile x.item()")
                 # <<<
-                raise KernelTypeError(
-                    "a tile is indexed with : and None only, as in x[:, None]; one element is "
-                    "tt.sum(tt.where(i == k, x, 0)), several are tt.gather(x, places, axis)"
-                )
+                what = "a tile is indexed with : and None only, as in x[:, None]; one element is"
+                raise KernelTypeError(f"{what} tt.sum(tt.where(i == k, x, 0)), several are tt.gather(x, places, axis)")
     if kept > len(owner.type.shape) - (len(parts) - kept):
         raise KernelTypeError(f"too many : for a tile of shape {list(owner.type.shape)}")
     return owner
@@ -90,10 +86,9 @@ def _sliced(t: Tracer, x: Value, axis: int, at: slice) -> Value:
     size = stop - start
     if step != 1 or size < 1 or size & (size - 1):
         why = f"{size} is none, but next_power_of_2({size}) = {next_power_of_2(size)} is" if size > 0 else "it is empty"
-        raise KernelTypeError(
-            f"a slice of a tile has an extent that is a power of two, and no step; of this one, along dimension {axis} "
-            f"of {n}, {why if step == 1 else f'the step is {step}'}. A part of a tile is ct.extract(x, index, shape)"
-        )
+        why = f"along dimension {axis} of {n}, {why if step == 1 else f'the step is {step}'}"
+        what = f"a slice of a tile has an extent that is a power of two, and no step; of this one, {why}"
+        raise KernelTypeError(f"{what}. A part of a tile is ct.extract(x, index, shape)")
     if start % size:
         shape = tuple(size if d == axis else m for d, m in enumerate(x.type.shape))
         places = OPS["arange"].rule(t.builder, start, stop)

@@ -121,43 +121,29 @@ def associative_scan(b: Builder, input: object, axis: object, combine_fn: object
     return out if isinstance(input, tuple) else out[0]
 
 
-def _running(b: Builder, rule: Callable, x: Value, axis: object, reverse: bool, dtype: DType | None) -> Value:
-    v = number(b, x)
-    kind = v.type.dtype
-    target = dtype or sum_type(kind)
-    tile = cast_value(b, v, float32 if target.is_half else target)
-    (out,) = scanned(b, (tile,), axis, lambda x, y: (rule(b, x[0], y[0]),), reverse)
-    return cast_value(b, out, target)
+def _running(name: str, combine: Callable, word: str, result: list[int]) -> Callable:
+    def rule(b: Builder, x: Value, axis: int = 0, reverse: bool = False, dtype: DType | None = None) -> Value:
+        """Running {}s along ``axis``; element types as in `sum`.
+
+        >>> import numpy as np, tinyton as tt
+        >>> @tt.jit
+        ... def k(out):
+        ...     i = tt.arange(0, 4)
+        ...     tt.store(out + i, tt.{}(i + 1))
+        >>> out = np.zeros(4, int); k[1](out); out.tolist()
+        {}
+        """
+        v = number(b, x)
+        target = dtype or sum_type(v.type.dtype)
+        tile = cast_value(b, v, float32 if target.is_half else target)
+        (out,) = scanned(b, (tile,), axis, lambda x, y: (combine(b, x[0], y[0]),), reverse)
+        return cast_value(b, out, target)
+
+    return op(name, (rule.__doc__ or "").format(word, name, result), numpy=None, emit=None, kind="macro")(rule)
 
 
-@op(numpy=None, emit=None, kind="macro")
-def cumsum(b: Builder, x: Value, axis: int = 0, reverse: bool = False, dtype: DType | None = None) -> Value:
-    """Running sums along ``axis``; element types as in `sum`.
-
-    >>> import numpy as np, tinyton as tt
-    >>> @tt.jit
-    ... def k(out):
-    ...     i = tt.arange(0, 4)
-    ...     tt.store(out + i, tt.cumsum(i))
-    >>> out = np.zeros(4, int); k[1](out); out.tolist()
-    [0, 1, 3, 6]
-    """
-    return _running(b, add, x, axis, reverse, dtype)
-
-
-@op(numpy=None, emit=None, kind="macro")
-def cumprod(b: Builder, x: Value, axis: int = 0, reverse: bool = False, dtype: DType | None = None) -> Value:
-    """Running products along ``axis``; element types as in `sum`.
-
-    >>> import numpy as np, tinyton as tt
-    >>> @tt.jit
-    ... def k(out):
-    ...     i = tt.arange(0, 4)
-    ...     tt.store(out + i, tt.cumprod(i + 1))
-    >>> out = np.zeros(4, int); k[1](out); out.tolist()
-    [1, 2, 6, 24]
-    """
-    return _running(b, mul, x, axis, reverse, dtype)
+cumsum = _running("cumsum", add, "sum", [1, 3, 6, 10])
+cumprod = _running("cumprod", mul, "product", [1, 2, 6, 24])
 
 
 @op(numpy=None, emit=None, kind="macro")
