@@ -391,9 +391,19 @@ def test_a_mask_that_is_written_again_is_the_loads(interpreter):
         tile = ct.exp(ct.load(x, i, T))
         ct.store(out, i, ct.sum(ct.where(i * T + ct.arange(T, dtype=ct.int32) < x.shape[0], tile, 0) if SURE else tile))
 
+    @ct.kernel
+    def rows(x, out, T: ct.Constant[int], SURE: ct.Constant[bool]):
+        tile = ct.exp(ct.load(x, (ct.bid(0), 0), (1, T)))
+        inside = ct.arange(T, dtype=ct.int32)[None, :] < x.shape[1]
+        ct.store(out, ct.bid(0), ct.sum(ct.where(inside, tile, 0) if SURE else tile))
+
     x, out = np.ones((3, 40), np.float32), np.zeros(3, np.float32)
     for sure, rules in ((True, []), (False, ["fill-identity"])):
-        for kernel_, grid, args in ((variance, (3,), (x, out, 2.0, 64, sure)), (parts, (3,), (x[0], out, 16, sure))):
+        for kernel_, grid, args in (
+            (variance, (3,), (x, out, 2.0, 64, sure)),
+            (parts, (3,), (x[0], out, 16, sure)),
+            (rows, (3,), (x, out, 64, sure)),
+        ):
             found = tt.lint(kernel_, grid, *args, sm_count=1, ignore=["few-elements"])
             assert [f.rule for f in found] == rules
             assert all("ct.where" in f.message and "tt." not in f.message for f in found)

@@ -151,13 +151,15 @@ def test_unknown_hints():
 
 
 def test_hints_by_target(executor, monkeypatch):
+    real = tt.backends.current().arch
     k = ct.kernel(one, occupancy=ct.ByTarget(sm_90=2, sm_100=4), num_worker_warps=ct.ByTarget(sm_100=4, default=8))
     for arch, occupancy, warps in (("sm_90", 2, 8), ("sm_100", 4, 4), ("sm_80", None, 8), ("", None, 8)):
         monkeypatch.setattr(tt.backends.current(), "arch", arch)
         assert (k.programs, k.hint("num_worker_warps"), k.hint("opt_level")) == (occupancy, warps, None)
-        x = np.zeros(1, np.float32)
-        launch(k, x)
-        assert x[0] == 1
+        if executor != "cuda" or arch == real:  # no driver takes code for another device
+            x = np.zeros(1, np.float32)
+            launch(k, x)
+            assert x[0] == 1
 
 
 def test_occupancy_is_in_the_text():

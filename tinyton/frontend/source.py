@@ -157,20 +157,23 @@ def _definition(function: Callable) -> tuple[ast.AST, str, int]:
 
 # >>> stage 6
 def _lambda(code: CodeType) -> tuple[ast.AST, str, int]:
-    """The same of a lambda: the one in its line whose text holds what the code was compiled from."""
+    """The same of a lambda: of those in its line, the one that reads and holds the same where its code says so."""
     lines, _ = inspect.findsource(code)
     places = {(line, column) for line, _, column, _ in code.co_positions() if line and column}
-    found = [
-        node
-        for node in ast.walk(ast.parse("".join(lines)))
-        if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
-    ]
-    node = next(
-        x
-        for x in found
-        if len(found) == 1 or places & {(n.lineno, n.col_offset) for n in ast.walk(x.body) if hasattr(n, "lineno")}
-    )
-    return as_function(node), "".join(lines), 1
+
+    def parts(of: CodeType) -> tuple:
+        held = [type(c) if isinstance(c, CodeType) else c for c in of.co_consts]
+        return of.co_varnames[: of.co_argcount], held, {*of.co_names, *of.co_freevars}
+
+    def fits(x: ast.AST) -> bool:
+        if not isinstance(x, ast.Lambda) or x.lineno != code.co_firstlineno:
+            return False
+        (own,) = (c for c in compile(ast.Expression(x), "", "eval").co_consts if isinstance(c, CodeType))
+        inside = all((x.lineno, x.col_offset) <= at < (x.end_lineno, x.end_col_offset) for at in places)
+        return inside and parts(own) == parts(code)
+
+    node = next(x for x in ast.walk(ast.parse("".join(lines))) if fits(x))
+    return as_function(node), "".join(lines), 1  # type: ignore[arg-type]
 
 
 def as_function(node: ast.Lambda) -> ast.FunctionDef:

@@ -87,14 +87,30 @@ def warn(source: Source, findings: list[Finding]) -> None:
 
 
 def _merged(kernel: Kernel) -> Kernel:
-    """The same with one op for all that compute the same, in whichever block and whatever the width of signed integers:
-    a mask that is written twice is one."""
+    """The same with one op for all that compute the same, in whichever block and whatever the width of signed integers,
+    before or after a new dimension: a mask that is written twice is one."""
     first: dict[tuple, Value] = {}
+    made: dict[Value, Op] = {}
+
+    def expanded(op: Op, renamed: dict[Value, Value], b: Builder) -> Op:
+        """``expand`` of what an op computes, as that op on what is expanded."""
+        source = made.get(op.operands[0])
+        if source and source.name == "broadcast" and not source.operands[0].type.shape:
+            return replace(source, results=op.results)
+        if source is None or OPS[source.name].kind not in LANEWISE:
+            return op
+        parts = []
+        for x in source.operands:
+            part = replace(op, operands=(x,), results=(Value(x.type.with_shape(op.result.type.shape)),))
+            visit(part, renamed, b)
+            parts.append(renamed[part.result])
+        return replace(source, operands=tuple(parts), results=op.results)
 
     def visit(op: Op, renamed: dict[Value, Value], b: Builder) -> bool:
         entry = OPS[op.name]
         if entry.kind not in ("index", "view", *LANEWISE) or entry.effect or len(op.results) != 1 or op.blocks:
             return False
+        op = expanded(op, renamed, b) if op.name == "expand" else op
         t, xs = op.result.type, op.operands
         if op.name == "cast" and {t.dtype, xs[0].type.dtype} <= INDEX:
             renamed[op.result] = xs[0]
@@ -103,7 +119,10 @@ def _merged(kernel: Kernel) -> Kernel:
         dtype = int64 if t.dtype in INDEX else t.dtype
         known = first.setdefault((op.name, xs, dtype, t.shape, t.pointer, repr(sorted(op.attrs.items()))), op.result)
         renamed[op.result] = known
-        return known is not op.result
+        if known is op.result:
+            made[known] = op
+            b.ops.append(op)
+        return True
 
     return rewrite(kernel, visit)
 
