@@ -12,9 +12,8 @@ from .typing import Operand, broadcast, broadcast_shape, cast_value, describe, v
 
 def as_pointer(ptr: object, argument: str = "ptr") -> Value:
     if not (isinstance(ptr, Value) and ptr.type.pointer):
-        raise KernelTypeError(
-            f"expected a pointer (an array argument, plus an offset), not {describe(ptr)}", argument=argument
-        )
+        what = f"expected a pointer (an array argument, plus an offset), not {describe(ptr)}"
+        raise KernelTypeError(what, argument=argument)
     return ptr
 
 
@@ -27,9 +26,8 @@ def as_mask(b: Builder, mask: Operand) -> Value:
 
 def _fit(b: Builder, v: Value, shape: tuple[int, ...], what: str) -> Value:
     if broadcast_shape(v.type.shape, shape) != shape:
-        raise KernelTypeError(
-            f"{what} has shape {list(v.type.shape)}, more than the pointer's {list(shape)}", argument=what
-        )
+        message = f"{what} has shape {list(v.type.shape)}, more than the pointer's {list(shape)}"
+        raise KernelTypeError(message, argument=what)
     return broadcast(b, v, shape)
 
 
@@ -235,13 +233,14 @@ def store(
         shape = broadcast_shape(shape, m.type.shape)
         operands.append(broadcast(b, m, shape))
     if not ptr.type.shape and shape:
-        raise KernelTypeError(
-            f"a tile of shape {list(shape)} cannot be stored to one address; add offsets to the pointer", argument="ptr"
-        )
+        what = f"a tile of shape {list(shape)} cannot be stored to one address; add offsets to the pointer"
+        raise KernelTypeError(what, argument="ptr")
     if ptr.type.shape != shape:
-        raise KernelTypeError(
-            f"pointers of shape {list(ptr.type.shape)} would be repeated to {list(shape)}, with several values for one "
-            f"address; give pointers, value and mask one shape (a reduction keeps its extent of 1 with keep_dims=True)",
-            argument="ptr",
+        what = (
+            f"pointers of shape {list(ptr.type.shape)} would be repeated to {list(shape)}, with several values for one"
         )
+        what += (
+            " address; give pointers, value and mask one shape (a reduction keeps its extent of 1 with keep_dims=True)"
+        )
+        raise KernelTypeError(what, argument="ptr")
     b.add("store", (ptr, broadcast(b, v, shape), *operands), None, **hints)

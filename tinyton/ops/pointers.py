@@ -46,9 +46,8 @@ class BlockPointer(Blocks):
         rank, dtype = len(self.block_shape), self.dtype
         inside = {constant_int(d, "boundary_check") for d in (check if isinstance(check, tuple) else (check,))}
         if wrong := [d for d in inside if not 0 <= d < rank]:
-            raise KernelValueError(
-                f"boundary_check names dimension {wrong[0]} of a block of {rank} dimensions", argument="boundary_check"
-            )
+            what = f"boundary_check names dimension {wrong[0]} of a block of {rank} dimensions"
+            raise KernelValueError(what, argument="boundary_check")
         _padding(padding, dtype)
         pointer, mask = self.base, None
         for d, (n, stride, offset) in enumerate(zip(self.block_shape, self.strides, self.offsets, strict=True)):
@@ -190,11 +189,8 @@ def make_tensor_descriptor(
     """
     pointer, extents, steps, block = _array(base, shape, strides, block_shape)
     if not steps or not _is(steps[-1], 1):
-        raise KernelValueError(
-            f"the last stride of a descriptor is the literal 1{f', not {describe(steps[-1])}' if steps else ''}; "
-            f"for other arrays there is make_block_ptr",
-            argument="strides",
-        )
+        what = f"the last stride of a descriptor is the literal 1{f', not {describe(steps[-1])}' if steps else ''}"
+        raise KernelValueError(f"{what}; for other arrays there is make_block_ptr", argument="strides")
     _padding(padding_option, pointer.type.dtype)
     return TensorDescriptor(pointer, extents, steps, block, padding_option)
 

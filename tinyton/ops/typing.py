@@ -174,9 +174,8 @@ def broadcast_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     out = []
     for d, (m, n) in enumerate(zip(left, right, strict=True)):
         if m != n and 1 not in (m, n):
-            raise KernelTypeError(
-                f"shapes {list(a)} and {list(b)} do not broadcast: dimension {d} is {m} on one side, {n} on the other"
-            )
+            what = f"shapes {list(a)} and {list(b)} do not broadcast"
+            raise KernelTypeError(f"{what}: dimension {d} is {m} on one side, {n} on the other")
         out.append(max(m, n))
     return tuple(out)
 
@@ -193,11 +192,8 @@ def broadcast(b: Builder, v: Value, shape: tuple[int, ...]) -> Value:
 def constant_int(x: object, what: str) -> int:
     """A compile-time integer."""
     if isinstance(x, Value):
-        raise KernelTypeError(
-            f"{what} must be known when the kernel is compiled; this is a run-time value ({x.type}). "
-            f"Pass it as a parameter annotated tt.constexpr",
-            argument=what,
-        )
+        message = f"{what} must be known when the kernel is compiled; this is a run-time value ({x.type})"
+        raise KernelTypeError(f"{message}. Pass it as a parameter annotated tt.constexpr", argument=what)
     if isinstance(x, bool) or not hasattr(x, "__index__"):
         raise KernelTypeError(f"{what} must be an int, not {describe(x)}", argument=what)
     return int(x)  # type: ignore[call-overload]

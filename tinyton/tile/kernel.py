@@ -44,9 +44,6 @@ class ByTarget:
                 raise ArgumentError(f"a device is named as in sm_90, not {name}; others take default=")
         object.__setattr__(self, "values", values | {"default": default})
 
-    def on(self, arch: str) -> int | None:
-        return self.values.get(arch, self.values["default"])
-
 
 HINTS = {"num_ctas": (1, 2, 4, 8, 16), "occupancy": range(1, 33), "opt_level": range(4), "num_worker_warps": (4, 8)}
 
@@ -109,15 +106,12 @@ class Kernel(JITFunction):
 
     def replace_hints(self, **hints: Any) -> Kernel:
         """The same kernel with these hints changed. It is another kernel, which compiles its own variants."""
-        try:
-            return Kernel(self.fn, **{**self.hints, **hints})
-        except TinytonError as error:
-            raise error.with_traceback(None) from None
+        return kernel(self.fn, **{**self.hints, **hints})
 
     def hint(self, name: str) -> int | None:
         """What a hint says for the device in use; None if nothing."""
         hint = self.hints.get(name)
-        return hint.on(current().arch) if isinstance(hint, ByTarget) else hint
+        return hint.values.get(current().arch, hint.values["default"]) if isinstance(hint, ByTarget) else hint
 
     @property
     def programs(self) -> int | None:  # type: ignore[override]
@@ -195,8 +189,13 @@ def kernel(function: Callable | None = None, /, **hints: Any) -> Any:
     try:
         return partial(kernel, **_checked(hints)) if function is None else Kernel(function, **hints)
     except TinytonError as error:
-        error.message = SPELLING.words(error.message)
-        raise error.with_traceback(None) from None
+        raise _plain(error) from None
+
+
+def _plain(error: TinytonError) -> TinytonError:
+    """In the words of this spelling, without the frames of the compiler."""
+    error.message = SPELLING.words(error.message)
+    return error.with_traceback(None)
 
 
 def launch(
@@ -234,8 +233,7 @@ def launch(
         where = None if stream is None or (isinstance(stream, int) and stream == 0) else stream
         kernel._enter(_grid(grid), *args, _tt_num_warps=kernel.hint("num_worker_warps"), _tt_stream=where)
     except TinytonError as error:
-        error.message = SPELLING.words(error.message)
-        raise error.with_traceback(None) from None
+        raise _plain(error) from None
 
 
 def _grid(grid: Any) -> tuple[int, int, int]:
