@@ -266,6 +266,10 @@ class Maker:
     def indices(self, start, n):
         return f"tt.arange({start}, {start + n})"
 
+    def offset(self, text):
+        """To be added to an int32."""
+        return text
+
     def read(self, a, place, args):
         return f"tt.load({a.name} + {place}{args})"
 
@@ -357,7 +361,7 @@ class Maker:
         if args and self.chance(2):
             args += f", other={self.fill(a.d, shape)}"
         a.size = max(a.size, reach)
-        self.bind("a", a.d, shape, a.exact, self.read(a, place + text, args))
+        self.bind("a", a.d, shape, a.exact, self.read(a, place and place + self.offset(text) or text, args))
 
     def rows(self, shape, stored=False):
         """Offsets by strides, and how far they reach."""

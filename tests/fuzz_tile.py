@@ -62,6 +62,9 @@ class TileMaker(fuzz.Maker):
     def indices(self, start, n):
         return f"ct.arange({n}, start={start}, dtype=ct.int32)"
 
+    def offset(self, text):
+        return text if text.isdigit() else f"({text}).astype(ct.int64)"
+
     def read(self, a, place, args):
         return f"ct.gather({a.name}, {place}{args.replace('other', 'padding_value')})"
 
