@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from .. import dtypes
 from ..errors import KernelTypeError, KernelValueError, TinytonError
-from ..ir import Value
+from ..ir import Builder, Value
 from ..language import DTYPES, LanguageFunction
 from ..ops import PUBLIC, Entry
 from ..spelling import ConstantAnnotation, Spelling
@@ -113,5 +113,29 @@ NAMES |= {"DType": dtypes.DType, "Constant": Constant, "ConstantAnnotation": Con
 NAMES["Tile"] = Value  # to annotate with
 
 share("exp", "exp2", "log", "sqrt", "rsqrt", "floor", "ceil", "tanh", "where", "maximum", "minimum", "abs", "cdiv")
-for _name, _op in (("bid", "program_id"), ("num_blocks", "num_programs")):
-    function(_name, strict=True)(PUBLIC[_op].rule)
+
+
+@function(strict=True)
+def bid(b: Builder, axis: int = 0) -> Value:
+    """Which program of the grid this is, along ``axis`` (0, 1 or 2): an int32 scalar from 0.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def who(out): ct.store(out, ct.bid(0), ct.bid(0))
+    >>> x = np.zeros(3, np.int32); ct.launch(None, (3,), who, (x,)); x.tolist()
+    [0, 1, 2]
+    """
+    return PUBLIC["program_id"].rule(b, axis)
+
+
+@function(strict=True)
+def num_blocks(b: Builder, axis: int = 0) -> Value:
+    """How many programs the grid has along ``axis``: an int32 scalar.
+
+    >>> import numpy as np, tinyton.tile as ct
+    >>> @ct.kernel
+    ... def k(out): ct.store(out, ct.bid(0), ct.num_blocks(0))
+    >>> out = np.zeros(3, np.int32); ct.launch(None, (3,), k, (out,)); out.tolist()
+    [3, 3, 3]
+    """
+    return PUBLIC["num_programs"].rule(b, axis)
