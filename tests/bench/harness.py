@@ -8,7 +8,7 @@ import json
 import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -150,7 +150,6 @@ class Case:
     triton: Iterable[list[Launch]] = ()
     torch: Callable[[], Sequence[Call]] = tuple
     rtol: float | None = None
-    notes: dict[str, object] = field(default_factory=dict)
 
 
 def in_order(launches: list[Launch]) -> Call:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import gc
 import secrets
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -69,7 +70,6 @@ def elementwise(
     """The kernel ``name`` on arrays of the same size. Unless ``tune``, Triton has the same BLOCK."""
     n = out.shape[0]
     args = (*inputs, out, n)
-
     kernel = getattr(theirs, name)
     triton_ways = (
         blocks(kernel, n, args) if tune else by_warps(kernel, (tt.cdiv(n, block),), args, max(block, 128), BLOCK=block)
@@ -538,6 +538,7 @@ def main() -> int:
     parser.add_argument("--only", metavar="NAME", default="", help="the rows that have NAME in their name")
     parser.add_argument("--quick", action="store_true", help="fewer repeats")
     options = parser.parse_args()
+    start = time.perf_counter()
     begin()
     if tt.env().executor != "cuda":
         print(f"this benchmark is for NVIDIA GPUs; the executor in use is {tt.env().executor}")
@@ -572,6 +573,7 @@ def main() -> int:
     for work in works():
         if options.only in work.name and (got := measured(work)):
             row(work, *got, {"copy": (roof, work.of_copy)})
+    print(f"{time.perf_counter() - start:.0f} s in all")
     return finish(options.out)
 
 
