@@ -505,7 +505,7 @@ def test_messages_of_the_interpreter_name_the_users_array(interpreter):
     def beyond(xs, y):
         ct.store(y, 0, ct.load(xs[1], 5, 4, check_bounds=False))
 
-    with pytest.raises(tt.TinytonError, match=r"element 20 of xs\[1\], which has elements 0 to 6"):
+    with pytest.raises(tt.TinytonError, match=r"goes to 20 along axis 0 of xs\[1\], which has 7 elements"):
         ct.launch(None, (1,), beyond, ([np.zeros(7), np.zeros(7)], np.zeros(4)))
 
     @ct.kernel

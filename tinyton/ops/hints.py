@@ -108,17 +108,17 @@ def _within(run, op, x, n):
     if np.any(wrong):
         k = np.unravel_index(int(np.argmax(wrong)), np.shape(x))
         raise OutOfBoundsError(
-            f"program {run.program} goes to {np.asarray(x)[k]} along axis {op.attrs['axis']} of an array, which has "
-            f"{np.max(n)} elements there; mask the lanes that are beyond the end",
+            f"program {run.program} goes to {np.asarray(x)[k]} along axis {op.attrs['axis']} of {op.attrs['array']}, "
+            f"which has {np.max(n)} elements there; mask the lanes that are beyond the end",
             op.loc,
         )
     return x
 
 
 @op(numpy=_within, kind="typed", cheap=True, exact=True, emit=lambda e, op, x, n: x, public=False)
-def within(b: Builder, x: Value, n: Operand, axis: int) -> Value:
+def within(b: Builder, x: Value, n: Operand, axis: int, array: str) -> Value:
     """``x``, places along an axis of an array that are promised to be from 0 to before ``n``."""
-    return b.add("within", (x, broadcast(b, value_of(b, n), x.type.shape)), x.type, axis=axis)
+    return b.add("within", (x, broadcast(b, value_of(b, n), x.type.shape)), x.type, axis=axis, array=array)
 
 
 def _assume(run, op, condition):

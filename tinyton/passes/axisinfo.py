@@ -144,7 +144,7 @@ def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
         return Info((), 1, 0, (1 << 31) - 1)
     if op.name in HINTS:
         return _promised(op, xs[0])
-    if op.name == "convert":
+    if op.name in ("convert", "within"):
         return xs[0]
     if op.name == "permute":
         steps = tuple(xs[0].steps[d] for d in op.attrs["order"])  # type: ignore[attr-defined]

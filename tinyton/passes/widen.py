@@ -9,7 +9,7 @@ from ..dtypes import bool_, int64
 from ..ir import LOOPS, Block, Builder, Kernel, Loc, Op, Type, Value
 from .axisinfo import HINTS, SIGNED, Info
 
-EXACT = {"add", "sub", "mul", "neg", "where", "expand", "broadcast", "reshape", "permute", *HINTS}
+EXACT = {"add", "sub", "mul", "neg", "where", "expand", "broadcast", "reshape", "permute", "within", *HINTS}
 COMPARE = {"lt", "le", "gt", "ge", "eq", "ne"}
 
 

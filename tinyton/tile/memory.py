@@ -207,7 +207,8 @@ def locate(b: Builder, array: Array, places: Places, check: bool, mask: object =
             inside = part if inside is None else and_(b, inside, part)
         # >>> stage 7
         elif mask is None and array.shape[axis] is not None:
-            at = OPS["within"].rule(b, at, array.shape[axis], axis)
+            name = array.base.name.removesuffix(".data") or "an array"
+            at = OPS["within"].rule(b, at, array.shape[axis], axis, name)
         # <<<
         pointer = add(b, pointer, spread(b, step(b, at, array.strides[axis]), dim, len(shape)))
     return broadcast(b, pointer, shape), inside
