@@ -283,9 +283,9 @@ class Emitter(Writer):
     # -- lanes of a CPU --------------------------------------------------------------------------------------------
 
     def by_lanes(self, dtype: DType, registers: int) -> bool:
-        """True where one thread walks a whole tile of floats, so that OpenCL's vectors pay."""
+        """True where one thread walks a whole tile of floats, so that OpenCL's vectors pay for one more array."""
         alone = self.threads == 1 and self.dialect.name == "opencl"
-        return alone and dtype.is_float and registers >= 4 * LANES
+        return alone and dtype.is_float and 4 * LANES <= registers <= 1 << 14
 
     def in_order(self, v: Value, layout: Layout) -> str:
         """The registers of a tile that is looked at in ``layout``, as an array."""
@@ -299,11 +299,15 @@ class Emitter(Writer):
 
     def call_by_lanes(self, op: Op) -> None:
         """A function of one tile: its argument goes where the result will be."""
-        self.close()
+        (v,) = op.operands
         self.comment([op])
         self.declare(op.result)
         name, layout = self.arrays[op.result]
-        self.materialise(op.operands[0], name, layout)
+        if self.group and self.group.layout == layout and v in self.group.results() and self.count[v] == 1:
+            self.arrays[v] = self.arrays[op.result]
+        self.close()
+        if self.arrays.get(v) != self.arrays[op.result]:
+            self.materialise(v, name, layout)
         x, dtype = self.fresh("x"), op.result.type.dtype
         self.line(f"for (int r = 0; r < {layout.registers}; r += {LANES}) {{")
         self.line(f"    const {self.c(dtype)}{LANES} {x} = vload{LANES}(0, {name} + r);")
