@@ -256,6 +256,8 @@ ERRORS = {
     "ct.sum(x, 0.5)": ("0.5", "axis must be an int"),
     "ct.sum(x, rounding_mode=ct.RoundingMode.FULL)": ("ct.RoundingMode.FULL", "RN, RZ, RM, RP; not FULL"),
     "ct.sum(x.astype(ct.int32), rounding_mode=ct.RoundingMode.RZ)": ("ct.RoundingMode.RZ", "floats, not int32"),
+    "ct.max(x, x)": ("x", "there is ct.maximum"),
+    "ct.min(x, 0.0)": ("0.0", "there is ct.minimum"),
     "ct.max(x.astype(ct.float16), flush_to_zero=True)": ("True", "float32, not float16"),
     "ct.sum(x, propagate_nan=True)": ("ct.sum(x, propagate_nan=True)", "propagate_nan"),
     "ct.argmax(x, (0, 1))": ("(0, 1)", "one axis"),

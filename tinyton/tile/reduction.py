@@ -47,6 +47,9 @@ def _reduced(
     how: str, b: Builder, x: Operand, axis: object, *, keepdims: bool, flush_to_zero: bool, **more: object
 ) -> Value:
     v, mode, nan = numeric(b, x), more.get("rounding_mode"), more.get("propagate_nan")
+    if how in ("max", "min") and isinstance(axis, (Value, float)):
+        what = f"{how} goes along axes of one tile; of two, element by element, there is ct.{PLAIN[how]}(x, y)"
+        raise KernelTypeError(what, argument="axis")
     target = sum_type(v.type.dtype) if how in ("sum", "prod") else v.type.dtype
     v = cast_value(b, v, target)
     if not axes_of(axis, len(v.type.shape)):  # a scalar, or no axis
