@@ -10,8 +10,8 @@ from conftest import same_bits
 class Foreign:
     """An array of some other library."""
 
-    def __init__(self, array, device=None):
-        self.array, self.device = array, device
+    def __init__(self, array):
+        self.array = array
 
     def __dlpack__(self, **options):
         return self.array.__dlpack__(**options)
@@ -95,7 +95,11 @@ def test_types_that_kernels_do_not_take(executor):
 
 
 class Elsewhere(Foreign):
-    """An array that says that it is on another device: the words in its capsule are changed."""
+    """An array that says something else of itself, such as another device: words in its capsule are changed."""
+
+    def __init__(self, array, device=1, **words):
+        super().__init__(array)
+        self.words = {"device": device, **words}
 
     def __dlpack__(self, **options):
         import ctypes
@@ -105,8 +109,18 @@ class Elsewhere(Foreign):
         capsule = self.array.__dlpack__()
         get = ctypes.pythonapi.PyCapsule_GetPointer
         get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-        _DLTensor.from_address(get(capsule, b"dltensor")).device = self.device
+        for word, value in self.words.items():
+            setattr(_DLTensor.from_address(get(capsule, b"dltensor")), word, value)
         return capsule
+
+
+def test_bfloat16(executor):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = np.random.default_rng().normal(size=(6, 16)).astype(ml_dtypes.bfloat16)[::2, :8]
+    out = np.zeros((3, 8), ml_dtypes.bfloat16)
+    passed = (Elsewhere(a.view(np.uint16), code=4) for a in (x, out))
+    twice[1](*passed, 3, 32, 1, COLS=8)
+    same_bits(out.view(np.uint16), (x + x).view(np.uint16))
 
 
 @pytest.mark.parametrize("device, words", [(2, "a CUDA device"), (4, "a device of DLPack's type 4")])

@@ -151,9 +151,10 @@ def from_dlpack(name: str, x: Any) -> Any:
         t = _DLTensor.from_address(get(capsule, b"dltensor"))
     except Exception as error:
         raise LaunchError(f"argument {name}: this {type(x).__name__} is not shared through DLPack: {error}") from None
-    dtype = {(kind, bits): f"{c}{bits // 8}" for kind, c in enumerate("iuf") for bits in (8, 16, 32, 64)}
-    dtype = dtype.get((t.code, t.bits), "?" if (t.code, t.bits) == (6, 8) else None) if t.lanes == 1 else None
-    if dtype is None or dtype == "f1":
+    known = {(kind, bits): f"{c}{bits // 8}" for kind, c in enumerate("iuf") for bits in (8, 16, 32, 64)}
+    known |= {(6, 8): "?", (4, 16): _bfloat16(), (2, 8): None}
+    dtype: Any = known.get((t.code, t.bits)) if t.lanes == 1 else None
+    if dtype is None:
         raise KernelTypeError(
             f"argument {name} has elements of {t.bits} bits and DLPack's type {t.code}; copy it first"
         )
@@ -161,13 +162,22 @@ def from_dlpack(name: str, x: Any) -> Any:
     shape = tuple(t.shape[: t.ndim])
     steps = t.strides[: t.ndim] if t.strides else [prod(shape[d + 1 :]) for d in range(t.ndim)]
     strides, address = tuple(n * dtype.itemsize for n in steps), (t.data or 0) + t.offset
-    known = Imported(capsule, address, shape, strides, dtype)
+    array = Imported(capsule, address, shape, strides, dtype)
     if t.device in (2, 13) and on_cuda:  # its memory, or memory that it shares with the host
-        return known
+        return array
     if t.device not in (1, 3):
         where = "a CUDA device" if t.device in (2, 13) else f"a device of DLPack's type {t.device}"
         raise LaunchError(f"argument {name} is on {where}; this launch is on {backends.current().name}")
-    return np.asarray(known)
+    return np.asarray(array).view(dtype)
+
+
+def _bfloat16() -> Any:
+    """NumPy's type for the elements of bfloat16, if there is one."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        return None
+    return ml_dtypes.bfloat16
 
 
 Span = tuple[int, int]  # addresses, from the first byte to behind the last
