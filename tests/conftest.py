@@ -111,6 +111,19 @@ def same_bits(got, want):
         pytest.fail(f"{wrong.sum()} of {wrong.size} differ; at {at}: {got[at]!r}, not {want[at]!r}")
 
 
+class Foreign:
+    """An array of some other library, which speaks DLPack alone."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
 class Guarded:
     """An array between canaries, poisoned before the launch: what a kernel writes outside it, or leaves out, shows."""
 

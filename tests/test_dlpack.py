@@ -4,20 +4,7 @@ import numpy as np
 import pytest
 
 import tinyton as tt
-from conftest import same_bits
-
-
-class Foreign:
-    """An array of some other library."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __dlpack__(self, **options):
-        return self.array.__dlpack__(**options)
-
-    def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
+from conftest import Foreign, same_bits
 
 
 @tt.jit

@@ -10,7 +10,7 @@ import pytest
 
 import tinyton as tt
 import tinyton.tile as ct
-from conftest import EXECUTORS, Guarded, choose, same_bits, underlined
+from conftest import EXECUTORS, Foreign, Guarded, choose, same_bits, underlined
 
 
 @ct.kernel
@@ -36,19 +36,6 @@ def seen(x):
     out = Guarded(2 * getattr(x, "array", x).ndim, np.int64)
     ct.launch(None, (1,), meta, (x, out.array))
     return out.check().tolist()
-
-
-class Foreign:
-    """An array of some other library, which speaks DLPack alone."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __dlpack__(self, **options):
-        return self.array.__dlpack__(**options)
-
-    def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
 
 
 # -- strides and extents -----------------------------------------------------------------------------------------------
