@@ -17,6 +17,8 @@ INSTEAD = {
 
 def __getattr__(name: str) -> object:
     """Of the package: what to write instead."""
+    if name.startswith("__"):  # Python asks for many of these
+        raise AttributeError(name)
     names = [word for word in vars(sys.modules[__package__]) if not word.startswith("_")]
     close = get_close_matches(name, names, 1) if not name.startswith("_") else []
     hints = [INSTEAD[name]] if name in INSTEAD else [f"did you mean {word}?" for word in close]

@@ -8,7 +8,7 @@ Blocked tiles, slices that reductions leave and broadcasts are all such maps. (T
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 Basis = tuple[int, ...]
 Frame = tuple[tuple[tuple[int, int] | int, ...], ...]
@@ -82,6 +82,13 @@ class Layout:
     reg: tuple[Basis, ...]
     thread: tuple[Basis, ...]
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.shape, self.reg, self.thread))
+
     @property
     def registers(self) -> int:
         return 1 << len(self.reg)
@@ -97,10 +104,12 @@ class Layout:
         ]
         return tuple(sum(b[d] for b in used) for d in range(len(self.shape)))
 
+    @cache
     def runs(self) -> list[Run]:
         """The register bits as loops, the fastest first."""
         return _runs(self.reg)
 
+    @cache
     def thread_runs(self) -> list[Run]:
         return _runs(self.thread)
 
@@ -114,6 +123,7 @@ class Layout:
         run = next(iter(self.runs()), None)
         return 1 << run.bits if run and run.dim == dim and run.step == 1 else 1
 
+    @cache
     def project(self, frame: Frame) -> Layout:
         """The layout of a tile that is looked at through ``frame``, such that each thread of a reader in this layout
         holds what it needs of it."""
@@ -121,6 +131,7 @@ class Layout:
         shape, thread = tuple(1 << len(bits) for bits in frame), tuple(through(frame, b) for b in self.thread)
         return Layout(shape, tuple(reg), thread)
 
+    @cache
     def restrict(self, frame: Frame, shape: tuple[int, ...]) -> Layout:
         """The layout in which a reader of ``shape`` finds a tile of this layout that it looks at through ``frame``.
         Coordinates of the reader that the tile does not have go to threads that hold copies, or to registers."""
@@ -147,6 +158,7 @@ class Layout:
         """The layout that is left when ``axes`` are reduced away."""
         return self.project(tuple(bits for d, bits in enumerate(whole(self.shape)) if d not in axes))
 
+    @cache
     def register_bits(self, other: Layout, frame: Frame) -> tuple[list[tuple[int, int]], int] | None:
         """For a tile laid out as ``other`` that is looked at as `project` does: pairs (bit of this register number,
         bit of that one), and what is added to that number. None if some thread lacks what it needs: then the tile must

@@ -105,7 +105,7 @@ def called(t: Tracer, f: Any, args: tuple, kwargs: Mapping[str, object]) -> tupl
 def inline(t: Tracer, function: Any, *args: object, **kwargs: object) -> object:
     """What a function returns, which is under `@jit`, of the language, or one that kernels about arrays call."""
     if hasattr(function, "entry"):
-        bound(f"tt.{function.__name__}", tuple(function.entry.signature.parameters.values()), args, kwargs)
+        bound(f"tt.{function.__name__}", function.entry.signature, args, kwargs)
         return function.entry.rule(t.builder, *args, **kwargs)
     return traced(t, function, args, kwargs)
 
@@ -126,7 +126,7 @@ def traced(
     if len(t.calls) >= DEPTH:
         what = f"{source.name} is called without end, in {DEPTH} calls: a call is taken in where it stands"
         raise RecursiveCallError(f"{what}, so recursion ends by what is known when the kernel is compiled")
-    call = bound(source.name, source.params, args, kwargs)
+    call = bound(source.name, inspect.Signature(source.params), args, kwargs)
     call.apply_defaults()
     for name in source.constexprs:
         if run_time(x := call.arguments[name]):
@@ -153,7 +153,7 @@ def construct(t: Tracer, kind: type, args: tuple, kwargs: dict[str, object]) -> 
     """An instance of a frozen dataclass, whose fields may be run-time values; its ``__post_init__`` is traced."""
     if not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         raise KernelTypeError(f"{kind.__name__} is a dataclass that is not frozen; write @dataclass(frozen=True)")
-    given = bound(kind.__name__, tuple(inspect.signature(kind).parameters.values()), args, kwargs).arguments
+    given = bound(kind.__name__, inspect.signature(kind), args, kwargs).arguments
     values = {f.name: f.default for f in fields(kind) if f.default is not MISSING}  # type: ignore[arg-type]
     values |= {f.name: f.default_factory() for f in fields(kind) if f.default_factory is not MISSING}  # type: ignore[arg-type, misc]
     made = record(kind, values | {n: x for n, x in given.items() if n in kind.__dataclass_fields__})  # type: ignore[attr-defined]

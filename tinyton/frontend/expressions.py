@@ -6,7 +6,7 @@ import ast
 import inspect
 import operator
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import lru_cache, partial, reduce
 from itertools import takewhile
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -276,10 +276,17 @@ def known(t: Tracer, function: object) -> str:
     return f"; there is tt.{name}" if name in t.methods() else ""
 
 
+@lru_cache(maxsize=1024)  # some rules are made for one call
+def _signature(rule: Callable) -> inspect.Signature:
+    """What the user gives a typing rule: all but the builder."""
+    takes = inspect.signature(rule)
+    return takes.replace(parameters=list(takes.parameters.values())[1:])
+
+
 def apply(t: Tracer, node: ast.Call, label: str, rule, args: list, kwargs: dict) -> object:
     """Calls a typing rule with the user's arguments; an error about one argument points at it."""
-    params = tuple(inspect.signature(rule).parameters.values())[1:]
-    given = bound(label, params, args, kwargs).arguments
+    takes = _signature(rule)
+    given, params = bound(label, takes, args, kwargs).arguments, tuple(takes.parameters.values())
     try:
         for p in params:
             if isinstance(x := given.get(p.name), Value) and isinstance(p.default, bool):

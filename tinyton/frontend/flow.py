@@ -42,8 +42,8 @@ def rewrite(tree: ast.FunctionDef) -> list[ast.stmt]:
     """The body of a function without early exits: `Return`, `Break` and `Continue`, which have a ``flag`` now, end
     their blocks. Loops say which flags they own (``leaves``, ``skips``) and which end them (``stops``)."""
     body = list(tree.body)
-    gives = any(isinstance(n, ast.Return) and n.value for s in body for n in ast.walk(s))
-    if gives and not _ends(body):
+    exits = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Return))
+    if ast.Return in _leaves(body) and any(n.value for n in exits) and not _ends(body):
         body.append(ast.copy_location(ast.Return(None), body[-1]))
     return _block(body, 0)
 
@@ -99,7 +99,7 @@ def _flag(kind: type, depth: int) -> str:
 def _block(body: Sequence[ast.stmt], depth: int) -> list[ast.stmt]:
     out: list[ast.stmt] = []
     for k, old in enumerate(body):
-        s, rest, kinds = copy(old), body[k + 1 :], _leaves([old])
+        s, kinds = copy(old), _leaves([old])
         out.append(s)
         if isinstance(s, EXITS):
             s.flag = _flag(type(s), depth)  # type: ignore[union-attr]
@@ -113,6 +113,7 @@ def _block(body: Sequence[ast.stmt], depth: int) -> list[ast.stmt]:
             s.body = _block(s.body, depth + 1)
         elif isinstance(s, ast.If):
             first, second = _ends(s.body), _ends(s.orelse)
+            rest = body[k + 1 :] if first or second else ()
             s.body = _block([*s.body, *(rest if second and not first else ())], depth)
             s.orelse = _block([*s.orelse, *(rest if first else ())], depth)
             if first or second:
@@ -121,8 +122,8 @@ def _block(body: Sequence[ast.stmt], depth: int) -> list[ast.stmt]:
         elif isinstance(s, ast.With):
             s.body = _block(s.body, depth)
         # <<<
-        if kinds and rest:
-            flags = tuple(_flag(kind, depth) for kind in EXITS if kind in kinds)
+        if kinds and k + 1 < len(body):
+            flags, rest = tuple(_flag(kind, depth) for kind in EXITS if kind in kinds), body[k + 1 :]
             out.append(ast.copy_location(ast.If(Clear(flags), _block(rest, depth), []), old))  # type: ignore[arg-type]
             break
     return out

@@ -40,14 +40,14 @@ class Source:
     spelling: Spelling | None = None  # None: pointers, with the names of tt
     # <<<
 
-    def loc(self, node: ast.AST) -> Loc:
+    def loc(self, node: ast.AST, caller: Loc | None = None) -> Loc:
         """Where ``node`` is, for messages: columns count characters, a span ends with its first line."""
         row = node.lineno - 1  # type: ignore[attr-defined]
         text = self.lines[row]
         column, end = _column(text, node.col_offset), len(text.rstrip())  # type: ignore[attr-defined]
         if node.end_lineno == node.lineno:  # type: ignore[attr-defined]
             end = _column(text, node.end_col_offset)  # type: ignore[attr-defined]
-        return Loc(self.name, self.first_line + row, column, end, text)
+        return Loc(self.name, self.first_line + row, column, end, text, caller=caller)
 
     def place(self, path: str) -> Loc | None:
         """Where a name from outside is first read."""
@@ -73,17 +73,17 @@ class Source:
         return names
 
 
-def bound(label: str, params: Sequence[inspect.Parameter], args: Sequence, kwargs: dict) -> inspect.BoundArguments:
+def bound(label: str, takes: inspect.Signature, args: Sequence, kwargs: dict) -> inspect.BoundArguments:
     """The arguments of a call by name, or what is wrong with them. ``label`` is .name for a method."""
     try:
-        return inspect.Signature(params).bind(*args, **kwargs)
+        return takes.bind(*args, **kwargs)
     except TypeError as error:
-        names = ", ".join(p.name for p in params[label.startswith(".") :])
+        names = ", ".join([*takes.parameters][label.startswith(".") :])
         raise KernelTypeError(f"{label}: {error}; it takes ({names})".replace("argument: ", "argument ")) from None
 
 
 def _column(text: str, byte: int) -> int:
-    return len(text.encode()[:byte].decode(errors="ignore"))
+    return byte if text.isascii() else len(text.encode()[:byte].decode(errors="ignore"))
 
 
 def capture(function: Callable) -> Source:

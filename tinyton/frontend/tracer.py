@@ -6,7 +6,7 @@ import ast
 import builtins
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -177,7 +177,7 @@ class Tracer:
 
     def loc(self, node: ast.AST) -> Loc:
         """Where a node is, and which calls led there."""
-        return replace(self.source.loc(node), caller=self.caller)
+        return self.source.loc(node, self.caller)
 
     def shown(self, name: str) -> str:
         """A name in a message; those that start with ? are the compiler's own."""
