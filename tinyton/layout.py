@@ -8,12 +8,14 @@ Blocked tiles, slices that reductions leave and broadcasts are all such maps. (T
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 Basis = tuple[int, ...]
 Frame = tuple[tuple[tuple[int, int] | int, ...], ...]
 """How a reader looks at a tile: for each bit of each of the tile's coordinates, which of the reader's bits it is
 (dimension, bit), or a constant 0 or 1."""
+
+remembered = lru_cache(maxsize=1 << 12)  # of layouts, which are few and never change
 
 
 @cache
@@ -104,12 +106,12 @@ class Layout:
         ]
         return tuple(sum(b[d] for b in used) for d in range(len(self.shape)))
 
-    @cache
+    @remembered
     def runs(self) -> list[Run]:
         """The register bits as loops, the fastest first."""
         return _runs(self.reg)
 
-    @cache
+    @remembered
     def thread_runs(self) -> list[Run]:
         return _runs(self.thread)
 
@@ -123,15 +125,17 @@ class Layout:
         run = next(iter(self.runs()), None)
         return 1 << run.bits if run and run.dim == dim and run.step == 1 else 1
 
-    @cache
+    @remembered
     def project(self, frame: Frame) -> Layout:
         """The layout of a tile that is looked at through ``frame``, such that each thread of a reader in this layout
         holds what it needs of it."""
+        if frame == whole(self.shape) and all(map(any, self.reg)):
+            return self
         reg = [b for b in (through(frame, b) for b in self.reg) if any(b)] + [b for b, _ in pinned(frame)]
         shape, thread = tuple(1 << len(bits) for bits in frame), tuple(through(frame, b) for b in self.thread)
         return Layout(shape, tuple(reg), thread)
 
-    @cache
+    @remembered
     def restrict(self, frame: Frame, shape: tuple[int, ...]) -> Layout:
         """The layout in which a reader of ``shape`` finds a tile of this layout that it looks at through ``frame``.
         Coordinates of the reader that the tile does not have go to threads that hold copies, or to registers."""
@@ -158,7 +162,7 @@ class Layout:
         """The layout that is left when ``axes`` are reduced away."""
         return self.project(tuple(bits for d, bits in enumerate(whole(self.shape)) if d not in axes))
 
-    @cache
+    @remembered
     def register_bits(self, other: Layout, frame: Frame) -> tuple[list[tuple[int, int]], int] | None:
         """For a tile laid out as ``other`` that is looked at as `project` does: pairs (bit of this register number,
         bit of that one), and what is added to that number. None if some thread lacks what it needs: then the tile must
