@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ..errors import Loc
@@ -68,39 +68,45 @@ def front(source: Source, spec: Specialization) -> Kernel:
     return verify(fold(drop_sure(kernel, analyse(kernel, {}))), known)
 
 
-def divisors_that_matter(kernel: Kernel, spec: Specialization, threads: int) -> frozenset[str]:
-    """The integer arguments whose divisibility by 16 changes the width of some access."""
+def origins(kernel: Kernel, values: Iterable[Value], pointers: bool = False) -> set[Value]:
+    """The values, and all that they are made of, or the ``pointers`` of that."""
+    made_of: dict[Value, tuple[Value, ...]] = {}
+    for op in kernel.ops():
+        made_of |= {v: op.operands for v in op.results}
+        if op.name == "for":  # where it ends does not show in its counter
+            made_of[op.blocks[0].params[0]] = op.head[::2]
+        for start, param, end, result in op.carried:
+            made_of[param] = made_of[result] = (start, end)
+        if op.name == "if":
+            made_of |= {v: tuple(b.yields[k] for b in op.blocks) for k, v in enumerate(op.results)}
+    found, queue = set(), list(values)
+    while queue:
+        v = queue.pop()
+        if v not in found:
+            found.add(v)
+            queue += (x for x in made_of.get(v, ()) if x.type.pointer or not pointers)
+    return found
 
-    def widths(but: frozenset[str]) -> tuple[int, ...]:
-        divisors = {n: 16 for n, a in spec.args if a.kind == "int" and n not in but}
-        return access_widths(kernel, analyse(kernel, spec.divisors(frozenset()) | divisors), threads)
 
-    names = frozenset(n for n, a in spec.args if a.kind == "int")
-    if threads == 1 or widths(frozenset()) == widths(names):
+def divisors_that_matter(
+    kernel: Kernel, spec: Specialization, threads: int, facts: Callable[[dict[str, int]], dict[Value, Info]]
+) -> frozenset[str]:
+    """The integer arguments whose divisibility by 16 changes the width of some access. ``facts(divisors)`` analyses."""
+    if threads == 1:
         return frozenset()
-    return frozenset(n for n in names if widths(frozenset({n})) != widths(frozenset()))
+    moved = origins(kernel, (op.operands[0] for op in kernel.ops() if OPS[op.name].moves))
+    names = frozenset(v.name for v in moved.intersection(kernel.params)) & {n for n, a in spec.args if a.kind == "int"}
+
+    def widths(divisible: frozenset[str]) -> tuple[int, ...]:
+        return access_widths(kernel, facts(spec.divisors(frozenset()) | dict.fromkeys(divisible, 16)), threads)
+
+    return frozenset(n for n in names if widths(names - {n}) != widths(names))
 
 
 def stored_params(kernel: Kernel) -> frozenset[str]:
     """The pointer parameters through which the kernel may write."""
-    reached: dict[Value, set[str]] = {v: {v.name} for v in kernel.params if v.type.pointer}
-    changed = True
-    while changed:
-        changed = False
-        for op in kernel.ops():
-            pairs = [(r, op.operands) for r in op.results if r.type.pointer and not op.blocks]
-            if op.blocks:
-                for start, param, end, _ in op.carried:
-                    pairs.append((param, (start, end)))
-                for k, r in enumerate(op.results):
-                    starts = tuple(c[0] for c in op.carried[k : k + 1])
-                    pairs.append((r, (*starts, *(b.yields[k] for b in op.blocks))))
-            for r, sources in pairs:
-                found = set().union(*(reached.get(v, set()) for v in sources))
-                if not found <= reached.setdefault(r, set()):
-                    reached[r] |= found
-                    changed = True
-    return frozenset().union(*(reached.get(op.operands[0], set()) for op in kernel.ops() if OPS[op.name].writes))
+    written = origins(kernel, (op.operands[0] for op in kernel.ops() if OPS[op.name].writes), pointers=True)
+    return frozenset(v.name for v in written.intersection(kernel.params))
 
 
 def held(kernel: Kernel, sizes: Mapping[Value, int]) -> int:
@@ -132,9 +138,16 @@ def lower(
     kernel: Kernel, spec: Specialization, threads: int, dialect: Dialect, attribute: Callable[[int], str]
 ) -> Lowered:
     """IR to C for ``threads`` threads a program."""
-    used = divisors_that_matter(kernel, spec, threads)
-    facts: dict[Value, Info] = analyse(kernel, spec.divisors(used))
-    plan = make_plan(kernel, facts, threads)
+    found: dict[frozenset, dict[Value, Info]] = {}
+
+    def facts(divisors: dict[str, int]) -> dict[Value, Info]:
+        key = frozenset(divisors.items())
+        if key not in found:
+            found[key] = analyse(kernel, divisors)
+        return found[key]
+
+    used = divisors_that_matter(kernel, spec, threads, facts)
+    plan = make_plan(kernel, facts(spec.divisors(used)), threads)
     verify(plan.kernel, known)
     emitter = Emitter(plan, dialect)
     lines = emitter.kernel_text(attribute(threads))
