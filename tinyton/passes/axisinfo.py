@@ -5,7 +5,7 @@ order in which a layout walks a tile, and where 32 bits are enough."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ..dtypes import DType, bool_, int64
 from ..ir import LOOPS, Block, Kernel, Op, Value
@@ -22,8 +22,7 @@ def power(n: int) -> int:
     return min(BIG, n & -n) if n else BIG
 
 
-@dataclass(frozen=True)
-class Info:
+class Info(NamedTuple):
     """``steps[d]``: by how much the value grows with coordinate d (None: irregularly). ``divisor``: a power of two
     that divides what is left of the value without its regular steps. ``low``/``high``: bounds, as if computed without
     end."""
@@ -56,6 +55,9 @@ class Info:
         return min([self.divisor, *map(power, steps)])
 
 
+replace = Info._replace
+
+
 def meet(a: Info, b: Info) -> Info:
     steps = tuple(x if x == y else None for x, y in zip(a.steps, b.steps, strict=True))
     return Info(steps, _divisor(steps, a, b), min(a.low, b.low), max(a.high, b.high))
@@ -76,13 +78,16 @@ def analyse(kernel: Kernel, divisors: dict[str, int]) -> dict[Value, Info]:
         low = max(low, 0) if ".shape" in v.name else low  # the extent of an array
         # <<<
         facts[v] = Info((), divisors.get(v.name, 1), low, high)
-    return extend(kernel, facts)
-
-
-def extend(kernel: Kernel, facts: dict[Value, Info]) -> dict[Value, Info]:
-    """Adds the facts about values that a pass has added."""
     _block(kernel.body, facts)
     return facts
+
+
+def extend(kernel: Kernel, facts: dict[Value, Info]) -> None:
+    """Adds the facts about values that a pass has put between the others."""
+    for op in kernel.ops():
+        for v in op.results:
+            if v not in facts:
+                facts[v] = _result(op, v, [facts[x] for x in op.operands])
 
 
 def _block(block: Block, facts: dict[Value, Info]) -> None:
@@ -105,7 +110,7 @@ def _loop(op: Op, facts: dict[Value, Info]) -> None:
         low, high, step = (facts[v] for v in op.head)
         bounds = (low.low, max(low.low, high.high - 1)) if step.low > 0 else (-INF, INF)
         facts[body.params[0]] = Info((), min(low.divisor, step.divisor), *bounds)
-    start = [facts[first] for first, _, _, _ in op.carried]
+    start = [_start(param, facts[first]) for first, param, _, _ in op.carried]
     while True:  # the facts only get weaker, so this ends
         for (_, param, _, _), info in zip(op.carried, start, strict=True):
             facts[param] = info
@@ -120,6 +125,12 @@ def _loop(op: Op, facts: dict[Value, Info]) -> None:
         start = after
     for v, info in zip(op.results, start, strict=True):
         facts[v] = info
+
+
+def _start(param: Value, first: Info) -> Info:
+    """Facts about what a loop carries, in its first round; of floats there are none that last."""
+    t = param.type
+    return first if t.pointer or t.dtype.is_int else Info((None,) * len(t.shape))
 
 
 def _result(op: Op, v: Value, xs: list[Info]) -> Info:
@@ -174,9 +185,11 @@ def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
     entry = OPS[op.name]
     regular = all(len(x.steps) == rank for x in xs) and not (entry.writes or entry.apart)
     steps = tuple(0 if regular and xs and all(x.steps[d] == 0 for x in xs) else None for d in range(rank))
+    if t.pointer or not t.dtype.is_int:
+        return Info(steps)
     known = op.name != "shl" and all(x.within(v.type.dtype) for x, v in zip(xs, op.operands, strict=True))
     follows = op.name in ("where", "reshape") or (op.name in SIGNED and t.dtype.kind == "i")
-    low, high = t.dtype.range if t.dtype.is_int and not t.pointer and (known or not follows) else (-INF, INF)
+    low, high = t.dtype.range if known or not follows else (-INF, INF)
     if known and op.name in ("floordiv", "mod") and xs[1].low >= 0:  # by 0, both are 0
         of = xs[0] if op.name == "floordiv" else replace(xs[1], low=0)
         low, high = max(low, min(0, of.low)), min(high, max(0, of.high))
