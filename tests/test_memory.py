@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tinyton as tt
-from conftest import EXECUTORS, Guarded, kernel, mappings, same_bits
+from conftest import EXECUTORS, Guarded, kernel, lowered, mappings, same_bits
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = ["bool", "int8", "uint16", "float16", BFLOAT16, "float32", "int64", "float64"]
@@ -299,6 +299,49 @@ def test_vectors_at_every_alignment(mapping, dtype, n):
         same_bits(out.check()[16 - first :][:n], x + x)
         rest = np.delete(out.array.view(np.uint8).reshape(600, -1), np.s_[16 - first : 16 - first + n], 0)
         assert (rest == out.poison).all()
+
+
+@tt.jit
+def rows_masked(x, out, fill, cols, HOW: tt.constexpr, B: tt.constexpr):
+    """Twice each element of a row where the mask of the load is on, and the fill elsewhere."""
+    row, j = tt.program_id(0), tt.arange(0, B)
+    if HOW == "less":
+        mask = j < cols
+    elif HOW == "less, turned":
+        mask = cols > j
+    elif HOW == "not from":
+        mask = ~(j >= cols)
+    elif HOW == "up to":
+        mask = j <= cols - 16
+    elif HOW == "a part":
+        mask = (j >= cols - 32) & (j < cols)
+    else:
+        mask = j + 3 < cols
+    here = tt.load(x + row * cols + j, mask=mask, other=fill)
+    tiled = tt.load(x + row * cols + j, mask=mask, other=j)
+    tt.store(out + row * cols + j, here + tiled, mask=j < cols)
+
+
+@pytest.mark.parametrize("how", ["less", "less, turned", "not from", "up to", "a part", "shifted"])
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
+@pytest.mark.parametrize("mapping", mappings(None, 1, 4), indirect=True)
+def test_masks_that_vectors_are_wholly_in_or_out_of(mapping, dtype, how):
+    for cols in (112, 96, 111):
+        x, out = sample((3, cols), dtype), Guarded((3, cols), dtype)
+        rows_masked[3](x, out.array, 7, cols, how, 256, num_warps=mapping.warps)
+        j = np.arange(cols)
+        on = {"up to": j <= cols - 16, "a part": j >= cols - 32, "shifted": j + 3 < cols}.get(how, j >= 0)
+        same_bits(out.check(), np.where(on, x + x, (j + 7).astype(dtype)))
+
+
+def test_a_mask_that_vectors_are_wholly_in_or_out_of_needs_no_code_for_single_elements():
+    for how, even in (("less", True), ("a part", True), ("up to", False), ("shifted", False)):
+        for cols in ("int32:16", "int32"):
+            args = {"x": "*float32:16", "out": "*float32:16", "fill": "int32", "cols": cols}
+            text = lowered(rows_masked, args, HOW=how, B=512).source
+            assert ("load_float32x4_if(&" in text) == (even and cols == "int32:16"), (how, cols)
+            assert ("store_float32x4(" in text) == (cols == "int32:16")
+            assert re.search(r"__stwb|\] = here", text)
 
 
 # -- tiles that change their layout ------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ..errors import Loc
 from ..ir import Block, Op, Value
 from ..layout import Frame, Layout, blocked
 from ..ops import OPS
-from ..passes.plan import Plan, padded, seen
+from ..passes.plan import Plan, identity, padded, seen, viewed
 from .dialect import Dialect
 from .scope import LONG, Scope, mask_of, thread_bits, times
 from .writer import CALLED, Writer, parenthesised
@@ -70,26 +70,31 @@ class Emitter(Writer):
 
     # -- memory ----------------------------------------------------------------------------------------------------
 
-    def vector(self, verb: str, dtype: DType, width: int, cache: str | None = None) -> str:
+    def vector(self, verb: str, dtype: DType, width: int, cache: str | None = None, masked: bool = False) -> str:
         """The helper that does a "load" or "store" of ``width`` aligned neighbours in one access, on CUDA through the
-        caches ``cache``."""
+        caches ``cache``. A ``masked`` load takes two arguments more: if it is on, and what to give elsewhere."""
         v, m, t, c = f"{dtype.name}x{width}", self.dialect.memory, self.dialect.stored(dtype), self.c(dtype)
-        bits = BITS[width * dtype.itemsize] if cache and self.dialect.name == "cuda" else ""
-        name = f"{verb}_{v}{f'_{cache}' if bits else ''}"
+        cuda = self.dialect.name == "cuda"
+        whole = BITS[width * dtype.itemsize] if cuda else v
+        name = f"{verb}_{v}{f'_{cache}' if cache and cuda else ''}{'_if' * masked}"
         struct = f"typedef struct __attribute__((aligned({width * dtype.itemsize}))) {{ {t} at[{width}]; }} {v};"
         self.helpers.setdefault(v, struct)
         if name in self.helpers:
             return name
         if verb == "load":
-            takes = f"{c}* to, const {m}{t}* from"
-            access = f"const {v} v = *(const {m}{v}*)from;"
-            if bits:
-                access = f"{v} v;\n    *({bits}*)&v = __ld{cache}((const {bits}*)from);"
-            body = access, " ".join(f"to[{k}] = {self.load_text(f'v.at[{k}]', dtype)};" for k in range(width))
-        else:
+            takes = f"{c}* to, const {m}{t}* from{f', bool on, {c} other' if masked else ''}"
+            place = f"(const {m}{whole}*)from"
+            access = f"__ld{cache}({place})" if cache and cuda else f"*{place}"
+            fill = f" = {{{{{', '.join([self.bits_text('other', dtype)] * width)}}}}}" if masked else ""
+            body = (
+                f"{v} v{fill};",
+                f"{'if (on) ' * masked}{f'*({whole}*)&v' if cuda else 'v'} = {access};",
+                " ".join(f"to[{k}] = {self.load_text(f'v.at[{k}]', dtype)};" for k in range(width)),
+            )
+        else:  # nvcc would share what an assignment stores with the branch that stores the elements one by one
             takes = ", ".join([f"{m}{t}* to", *(f"{c} x{k}" for k in range(width))])
-            access = f"__st{cache}(({bits}*)to, *(const {bits}*)&v);" if bits else f"*({m}{v}*)to = v;"
             parts = ", ".join(self.bits_text(f"x{k}", dtype) for k in range(width))
+            access = f"__st{cache or 'wb'}(({whole}*)to, *(const {whole}*)&v);" if cuda else f"*({m}{v}*)to = v;"
             body = f"const {v} v = {{{{{parts}}}}};", access
         lines = [f"{self.dialect.function} void {name}({takes}) {{", *body]
         self.helpers[name] = "\n    ".join(lines) + "\n}"
@@ -109,6 +114,10 @@ class Emitter(Writer):
             (k, low), *more = run
             parts.append(times(thread_bits(low, 1 + len(more)), scale << k))
         return " + ".join(parts)
+
+    def root(self, v: Value) -> Value:
+        """The tile or the scalar that ``v`` is a view of."""
+        return viewed(v, self.made, identity(v))[0]
 
     # -- lines -----------------------------------------------------------------------------------------------------
 
@@ -430,15 +439,16 @@ class Emitter(Writer):
 
     # -- masks -----------------------------------------------------------------------------------------------------
 
+    def even(self, op: Op, layout: Layout, width: int) -> bool:
+        """True if ``width`` neighbours are all on or all off, wherever an access starts."""
+        mask, dim = mask_of(op), layout.runs()[0].dim
+        return mask is None or self.plan.even.get(mask, (1,) * (dim + 1))[dim] >= width
+
     def whole(self, op: Op, s: Scope, width: int) -> str:
         """The condition under which ``width`` neighbours are all on; empty if they always are."""
-        mask, shape = mask_of(op), op.operands[0].type.shape
-        if mask is None and not s.padding(shape):
-            return ""
-        dim = s.layout.runs()[0].dim
-        padded = s.layout.shape[dim] != shape[dim]
-        if mask is None or self.plan.facts[mask].constant_along(dim) and not padded:
+        if self.even(op, s.layout, width):
             return s.condition(op)
+        mask = mask_of(op)
         if mask in self.plan.monotone:
             return s.shifted(width - 1).condition(op)
         return " && ".join(parenthesised(s.shifted(k).condition(op)) for k in range(width))

@@ -68,7 +68,11 @@ def _emit_load(e, op):
     if width > 1:
         e.close_for(op.operands)
         e.declare(op.result)
-        return _vectors(e, op, e.layout_of(op.result), width, _load_vector, _load_cell)
+        layout = e.layout_of(op.result)
+        if e.even(op, layout, width) and (len(op.operands) < 3 or not e.root(op.operands[2]).type.shape):
+            with e.loop(layout, [op], step=width) as s:
+                return s.line(_load_vector(e, op, s, width, s.condition(op)))
+        return _vectors(e, op, layout, width, _load_vector, _load_cell)
     # <<<
     e.join(op, lambda e, op, s: s.define(op.result, _element(e, op, s)))
 
@@ -89,9 +93,10 @@ def _vectors(e, op, layout, width: int, vector, element) -> None:
     e.by_vectors(op, layout, width, loop)
 
 
-def _load_vector(e, op, s, width: int) -> str:
-    read = e.vector("load", op.result.type.dtype, width, op.attrs.get("cache"))
-    return f"{read}(&{e.cell(op.result, s)}, {s.get(op.operands[0])});"
+def _load_vector(e, op, s, width: int, on: str = "") -> str:
+    other = s.get(op.operands[2]) if len(op.operands) > 2 else e.dialect.literal(0, op.result.type.dtype)
+    read = e.vector("load", op.result.type.dtype, width, op.attrs.get("cache"), bool(on))
+    return f"{read}(&{e.cell(op.result, s)}, {s.get(op.operands[0])}{f', {on}, {other}' if on else ''});"
 
 
 def _load_cell(e, op, s) -> str:
@@ -176,7 +181,15 @@ def _emit_store(e, op):
         width = e.plan.vectors.get(op, 1)
         if width > 1:
             e.close()
-            return _vectors(e, op, layout, width, _store_vector, _write)
+            if not e.even(op, layout, width):
+                return _vectors(e, op, layout, width, _store_vector, _write)
+            with e.loop(layout, [op], step=width) as s:
+                condition = s.condition(op)
+                return s.line(
+                    f"if ({condition}) {_store_vector(e, op, s, width)}"
+                    if condition
+                    else _store_vector(e, op, s, width)
+                )
         # <<<
         e.close_with(op, layout, lambda e, op, s: s.line(_write(e, op, s)))
 

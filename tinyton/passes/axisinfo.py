@@ -164,7 +164,9 @@ def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
         k: int = op.attrs["axis"]  # type: ignore[assignment]
         return replace(xs[0], steps=(*xs[0].steps[:k], 0, *xs[0].steps[k:]), heads=())
     if op.name == "broadcast":
-        return replace(xs[0], steps=xs[0].steps or (0,) * rank, heads=())
+        extents = op.operands[0].type.shape or (1,) * rank
+        steps = tuple(0 if n == 1 else xs[0].steps[d] for d, n in enumerate(extents))
+        return replace(xs[0], steps=steps, heads=())
     if op.name == "cast" and t.dtype.is_int and op.operands[0].type.dtype.is_int and t.dtype is not bool_:
         source, target = op.operands[0].type.dtype.range, t.dtype.range
         if max(source[0], target[0]) <= xs[0].low and xs[0].high <= min(source[1], target[1]):
@@ -261,4 +263,36 @@ def monotone(kernel: Kernel, facts: dict[Value, Info]) -> set[Value]:
                 found.add(op.result)
         elif op.name in ("and", "expand", "broadcast") and all(v in found or facts[v].uniform for v in op.operands):
             found.add(op.result)
+    return found
+
+
+def even(kernel: Kernel, facts: dict[Value, Info]) -> dict[Value, tuple[int, ...]]:
+    """For masks, along each dimension: groups of how many neighbours, a power of two from a multiple of it on, agree.
+    So do 8 lanes of ``j < n`` if 8 divides n."""
+    found: dict[Value, tuple[int, ...]] = {}
+
+    def groups(small: Info, large: Info, d: int) -> int:
+        if small.steps[d] == large.steps[d] == 0:
+            return BIG
+        if small.steps[d] != 1 or large.steps[d] != 0:
+            return 1
+        return next(w for w in (16, 8, 4, 2, 1) if min(small.alignment(d, w), large.alignment(d, w)) >= w)
+
+    for op in kernel.ops():
+        if not op.results or op.result.type.dtype is not bool_:
+            continue
+        rank = len(op.result.type.shape)
+        if op.name in ("lt", "ge", "gt", "le"):  # i < n and i >= n, or the other way round
+            pair = [facts[v] for v in (op.operands if op.name in ("lt", "ge") else op.operands[::-1])]
+            found[op.result] = tuple(groups(*pair, d) for d in range(rank))
+            continue
+        of = [found.get(v, ()) or (BIG if facts[v].uniform else 1,) * len(v.type.shape) for v in op.operands]
+        if op.name == "expand":
+            k: int = op.attrs["axis"]  # type: ignore[assignment]
+            found[op.result] = (*of[0][:k], BIG, *of[0][k:])
+        elif op.name == "broadcast":
+            extents = op.operands[0].type.shape or (1,) * rank
+            found[op.result] = tuple(BIG if extents[d] == 1 else of[0][d] for d in range(rank))
+        elif op.name in ("and", "or", "xor", "invert"):
+            found[op.result] = tuple(map(min, *of)) if len(of) > 1 else of[0]
     return found

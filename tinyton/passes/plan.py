@@ -14,7 +14,7 @@ from math import prod
 from ..ir import LOOPS, Block, Builder, Kernel, Op, Value
 from ..layout import Frame, Layout, blocked, next_power_of_2, whole
 from ..ops import OPS
-from .axisinfo import Info, extend, monotone
+from .axisinfo import Info, even, extend, monotone
 from .order import fences
 
 
@@ -28,6 +28,7 @@ class Plan:
     vectors: dict[Op, int]
     facts: dict[Value, Info]
     monotone: set[Value]
+    even: dict[Value, tuple[int, ...]]  # of masks, by `axisinfo.even`
     cheap: set[Value]
     anchors: dict[Op, Layout]  # in which layout a store or a reduction reads its operands
     fences: set[Op]  # the loads and stores that a barrier must precede
@@ -71,8 +72,8 @@ def make_plan(kernel: Kernel, facts: dict[Value, Info], threads: int) -> Plan:
     cheap = cheap_values(kernel)
     places = converter.anchors | {op: layouts[v] for op in kernel.ops() for v in op.results if v in layouts}
     order = fences(kernel, places, facts) if threads > 1 else set()
-    regular = monotone(kernel, facts)
-    return Plan(kernel, threads, layouts, vectors, facts, regular, cheap, converter.anchors, order)
+    masks = monotone(kernel, facts), even(kernel, facts)
+    return Plan(kernel, threads, layouts, vectors, facts, *masks, cheap, converter.anchors, order)
 
 
 def access_widths(kernel: Kernel, facts: dict[Value, Info], threads: int) -> tuple[int, ...]:
