@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -27,7 +27,9 @@ except ImportError:
 
 ROWS: list[dict[str, object]] = []
 RTOL = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 2e-5, "float64": 1e-12}
+TINY = {"float16": 2.0**-24}  # the distance of its smallest numbers, below which rtol is less than one rounding
 Call = Callable[[], object]
+T = TypeVar("T")
 
 # -- time --------------------------------------------------------------------------------------------------------------
 
@@ -138,12 +140,12 @@ class Launch(NamedTuple):
 
 @dataclass
 class Case:
-    """One piece of work. ``ours``: the launches that do it, in order. ``outs``: where its results are; ``want``: what
-    they are to be, in float64, made from the inputs (and from the results, where those are random). ``nbytes``: what it
-    must move at least. Of each peer several ways to do it, the fastest of which counts; torch's are made late, when
+    """One piece of work. ``ours``: ways to do it, each of launches in order; the fastest counts. ``outs``: where
+    its results are; ``want``: what they are to be, in float64, made from the inputs (and from the results, where those
+    are random). ``nbytes``: what it must move at least. Of each peer several ways, too; torch's are made late, when
     torch is there. ``rtol`` in place of that of the element type."""
 
-    ours: list[Launch]
+    ours: list[list[Launch]]
     outs: tuple
     want: Callable[[], tuple]
     nbytes: int
@@ -176,52 +178,52 @@ def check(data: Any, case: Case, call: Call) -> None:
         dtype = str(out.dtype).removeprefix("torch.")
         rtol = case.rtol or RTOL.get(dtype, 0)
         error = abs(got - want)
-        limit = rtol * (abs(want) + abs(want).mean()) if rtol else error * 0
+        limit = rtol * (abs(want) + abs(want).mean()) + TINY.get(dtype, 0) if rtol else error * 0
         assert bool((error <= limit).all()), f"result {k} ({dtype}) is wrong by up to {float(error.max()):.3g}"
 
 
-def fastest(data: Any, case: Case, ways: Iterable[Call], checked: bool) -> Call:
+def fastest(ways: Iterable[T], call: Callable[[T], Call]) -> T:
     """Of several ways to do the same, the one that is. Those that do not compile or do not fit are passed over."""
     timed, errors = [], []
     for way in ways:
         try:
-            timed.append((device_time(way, repeats=7, warmup=2), len(timed), way))
+            timed.append((device_time(call(way), repeats=7, warmup=2), len(timed), way))
         except Exception as error:
             errors.append(error)
     if not timed:
         raise errors[0]
-    best = min(timed)[2]
-    if checked:
-        check(data, case, best)
-    return best
+    return min(timed)[2]
 
 
-def measure(data: Any, case: Case, rounds: int) -> tuple[dict[str, float], list[str]]:
+def measure(data: Any, case: Case, rounds: int) -> tuple[dict[str, float], dict[str, object]]:
     """GB/s of tinyton and of the peers that are here, all checked and timed in turn; and what to tell of them."""
-    calls, told = {"tinyton": in_order(case.ours)}, []
+    ours, left = fastest(case.ours, in_order), []
+    calls = {"tinyton": in_order(ours)}
     check(data, case, calls["tinyton"])
-    peers: dict[str, Callable[[], Iterable[Call]]] = {}
-    if triton:
-        peers["triton"] = lambda: map(in_order, case.triton)
-    if isinstance(data, TorchData):
-        peers["torch"] = case.torch
-    for name, ways in peers.items():
+    if triton and (ways := list(case.triton)):
         try:
-            found = list(ways())
-            if found:
-                calls[name] = fastest(data, case, found, checked=name == "triton")
+            calls["triton"] = in_order(fastest(ways, in_order))
+            check(data, case, calls["triton"])
         except Exception as error:
-            told.append(f"{name} is left out: {first_line(error)}")
-    return {name: case.nbytes / t / 1e9 for name, t in device_times(calls, rounds).items()}, told
+            calls.pop("triton", None)
+            left.append(f"triton is left out: {first_line(error)}")
+    if isinstance(data, TorchData) and (found := case.torch()):
+        try:
+            calls["torch"] = fastest(found, lambda way: way)
+        except Exception as error:
+            left.append(f"torch is left out: {first_line(error)}")
+    figures = {name: case.nbytes / t / 1e9 for name, t in device_times(calls, rounds).items()}
+    return figures, costs(ours) | ({"note": "; ".join(left)} if left else {})
 
 
-def costs(case: Case) -> dict[str, object]:
-    """Registers a thread and bytes spilled, of the kernel that needs most of them, and its warps (cuda)."""
+def costs(launches: list[Launch]) -> dict[str, object]:
+    """Of the kernel that needs most registers: how many a thread, bytes spilled, warps, and the tile (cuda)."""
     if tt.env().executor != "cuda":
         return {}
-    compiled = [x.kernel.compile(*x.args, **x.meta) for x in case.ours]
+    compiled = [x.kernel.compile(*x.args, **x.meta) for x in launches]
     most = max(compiled, key=lambda c: (c.spills, c.registers))
-    return {"registers": most.registers, "spills": most.spills, "num_warps": most.num_warps}
+    tile = {name: n for name, n in launches[0].meta.items() if isinstance(n, int)}
+    return {"registers": most.registers, "spills": most.spills, "num_warps": most.num_warps, "tile": tile}
 
 
 def first_line(error: Exception) -> str:

@@ -3,8 +3,9 @@
     python tests/bench/memory.py [--quick] [--only softmax] [--out results.json]
 
 Runs on any NVIDIA GPU; a peer that is not installed is left out, and said so. Our kernels (memory_kernels.py) are
-written the obvious way and launched as they are. Triton's (memory_triton.py) are tried with several numbers of warps
-and shapes of tiles, and the fastest counts. Every result is compared with float64 first, on fresh data. Times are
+written the obvious way and launched without num_warps. What a user must choose, the shape of a tile and the number of
+programs that share the work, is tried for both, for Triton's (memory_triton.py) with several numbers of warps each, and
+the fastest counts. Every result is compared with float64 first, on fresh data. Times are
 medians of device events, with the L2 cache flushed before each run; GB/s count each byte once that the work must read
 or write, so `of copy` is the share of what a copy of 1 GiB reaches.
 """
@@ -17,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import memory_kernels as ours
@@ -29,7 +31,6 @@ from harness import (
     TorchData,
     arguments,
     begin,
-    costs,
     device_time,
     failed,
     finish,
@@ -76,7 +77,7 @@ def elementwise(
     )
     launch = Launch(getattr(ours, name), (tt.cdiv(n, block),), args, {"BLOCK": block})
     nbytes = n * sum(SIZE[str(x.dtype).removeprefix("torch.")] for x in (*inputs, out))
-    return Case([launch], (out,), lambda: (want(),), nbytes, triton_ways, torch_ways)
+    return Case([[launch]], (out,), lambda: (want(),), nbytes, triton_ways, torch_ways)
 
 
 def any_numbers(data: Any, n: int, dtype: str) -> Any:
@@ -139,7 +140,7 @@ def rope(data: Any, tokens: int, heads: int, half: int, dtype: str) -> Case:
 
     nbytes = (4 * heads + 2) * tokens * half * SIZE[dtype]
     triton_ways = by_warps(theirs.rope, (tokens,), args, meta["HEADS"] * half, **meta)
-    return Case([Launch(ours.rope, (tokens,), args, meta)], (out,), want, nbytes, triton_ways)
+    return Case([[Launch(ours.rope, (tokens,), args, meta)]], (out,), want, nbytes, triton_ways)
 
 
 def dropout(data: Any, n: int, name: str = "dropout") -> Case:
@@ -156,7 +157,7 @@ def dropout(data: Any, n: int, name: str = "dropout") -> Case:
 
     launch = Launch(getattr(ours, name), (tt.cdiv(n, block),), args, {"BLOCK": block})
     torch_ways = lambda: [lambda: torch.nn.functional.dropout(x, p)]  # noqa: E731
-    return Case([launch], (out,), want, 8 * n, blocks(getattr(theirs, name), n, args), torch_ways)
+    return Case([[launch]], (out,), want, 8 * n, blocks(getattr(theirs, name), n, args), torch_ways)
 
 
 # -- two dimensions ----------------------------------------------------------------------------------------------------
@@ -164,23 +165,25 @@ def dropout(data: Any, n: int, name: str = "dropout") -> Case:
 TILES = [(1, 1024), (8, 256), (32, 64), (64, 64)]
 
 
-def tiled(kernel: Any, rows: int, cols: int, args: tuple, shapes: list[tuple[int, int]]) -> Iterator[list[Launch]]:
-    """Launches of a kernel of Triton's on tiles of several shapes."""
+def tiled(
+    kernel: Any, rows: int, cols: int, args: tuple, shapes: list[tuple[int, int]], warps: tuple = (None,)
+) -> Iterator[list[Launch]]:
+    """Launches on tiles of several shapes."""
     for r, c in shapes:
-        for warps in (4, 8):
+        for n in warps:
             grid = (tt.cdiv(cols, c), tt.cdiv(rows, r))
-            yield [Launch(kernel, grid, args, {"ROWS": r, "COLS": c, "num_warps": warps})]
+            yield [Launch(kernel, grid, args, {"ROWS": r, "COLS": c, "num_warps": n})]
 
 
 def add_2d(data: Any, rows: int, cols: int, dtype: str) -> Case:
     x, y, out = (data.normal((rows, cols), dtype) for _ in range(3))
-    args, grid = (x, y, out, rows, cols), (tt.cdiv(cols, 64), tt.cdiv(rows, 64))
+    args = x, y, out, rows, cols
     return Case(
-        [Launch(ours.add_2d, grid, args, {"ROWS": 64, "COLS": 64})],
+        list(tiled(ours.add_2d, rows, cols, args, TILES)),
         (out,),
         lambda: (data.wide(x) + data.wide(y),),
         3 * rows * cols * SIZE[dtype],
-        tiled(theirs.add_2d, rows, cols, args, TILES),
+        tiled(theirs.add_2d, rows, cols, args, TILES, (4, 8)),
         lambda: [lambda: torch.add(x, y, out=out)],
     )
 
@@ -188,27 +191,26 @@ def add_2d(data: Any, rows: int, cols: int, dtype: str) -> Case:
 def copy_2d(data: Any, rows: int, cols: int, dtype: str, every: int = 1) -> Case:
     """Each ``every``-th row of an array, to rows without gaps."""
     x, out = data.normal((rows, every * cols), dtype), data.empty((rows, cols), dtype)
-    args, grid = (x, out, rows, cols, every * cols, cols), (tt.cdiv(cols, 64), tt.cdiv(rows, 64))
+    args = x, out, rows, cols, every * cols, cols
     return Case(
-        [Launch(ours.copy_2d, grid, args, {"ROWS": 64, "COLS": 64})],
+        list(tiled(ours.copy_2d, rows, cols, args, TILES)),
         (out,),
         lambda: (data.wide(x)[:, :cols],),
         2 * rows * cols * SIZE[dtype],
-        tiled(theirs.copy_2d, rows, cols, args, TILES),
+        tiled(theirs.copy_2d, rows, cols, args, TILES, (4, 8)),
         lambda: [lambda: out.copy_(x[:, :cols])],
     )
 
 
 def transpose(data: Any, rows: int, cols: int, dtype: str) -> Case:
     x, out = data.normal((rows, cols), dtype), data.empty((cols, rows), dtype)
-    args, grid = (x, out, rows, cols), (tt.cdiv(cols, 64), tt.cdiv(rows, 64))
-    shapes = [(32, 32), (64, 64), (128, 64), (64, 128)]
+    args, shapes = (x, out, rows, cols), [(32, 32), (64, 64), (128, 64), (64, 128)]
     return Case(
-        [Launch(ours.transpose, grid, args, {"BLOCK": 64})],
+        list(tiled(ours.transpose, rows, cols, args, shapes)),
         (out,),
         lambda: (data.wide(x).T,),
         2 * rows * cols * SIZE[dtype],
-        tiled(theirs.transpose, rows, cols, args, shapes),
+        tiled(theirs.transpose, rows, cols, args, shapes, (4, 8)),
         lambda: [lambda: out.copy_(x.T)],
     )
 
@@ -218,7 +220,7 @@ def embedding(data: Any, entries: int, cols: int, tokens: int, dtype: str) -> Ca
     out, block = data.empty((tokens, cols), dtype), tt.next_power_of_2(cols)
     args = (table, index, out, cols)
     return Case(
-        [Launch(ours.gather, (tokens,), args, {"BLOCK": block})],
+        [[Launch(ours.gather, (tokens,), args, {"BLOCK": block})]],
         (out,),
         lambda: (data.wide(table)[data.wide(index)],),
         tokens * (2 * cols * SIZE[dtype] + 4),
@@ -233,7 +235,7 @@ def embedding(data: Any, entries: int, cols: int, tokens: int, dtype: str) -> Ca
 def softmax(data: Any, rows: int, cols: int, dtype: str) -> Case:
     x, out, block = data.normal((rows, cols), dtype), data.empty((rows, cols), dtype), tt.next_power_of_2(cols)
     return Case(
-        [Launch(ours.softmax, (rows,), (x, out, cols), {"BLOCK": block})],
+        [[Launch(ours.softmax, (rows,), (x, out, cols), {"BLOCK": block})]],
         (out,),
         lambda: (softmax_of(data, x),),
         2 * rows * cols * SIZE[dtype],
@@ -248,16 +250,16 @@ def softmax_of(data: Any, x: Any) -> Any:
     return e / e.sum(1, keepdims=True)
 
 
-def softmax_online(data: Any, rows: int, cols: int, dtype: str, block: int = 4096) -> Case:
+def softmax_online(data: Any, rows: int, cols: int, dtype: str, sizes: tuple = (4096, 8192, 16384)) -> Case:
     """The row is read twice, which the bytes that are counted leave out."""
     x, out = data.normal((rows, cols), dtype), data.empty((rows, cols), dtype)
 
     def triton_ways() -> Iterator[list[Launch]]:
-        for size in (4096, 8192, 16384):
+        for size in sizes:
             yield from by_warps(theirs.softmax_online, (rows,), (x, out, cols), size, BLOCK=size)
 
     return Case(
-        [Launch(ours.softmax_online, (rows,), (x, out, cols), {"BLOCK": block})],
+        [[Launch(ours.softmax_online, (rows,), (x, out, cols), {"BLOCK": size})] for size in sizes],
         (out,),
         lambda: (softmax_of(data, x),),
         2 * rows * cols * SIZE[dtype],
@@ -266,7 +268,7 @@ def softmax_online(data: Any, rows: int, cols: int, dtype: str, block: int = 409
     )
 
 
-def cross_entropy(data: Any, rows: int, cols: int, dtype: str, block: int = 4096) -> Case:
+def cross_entropy(data: Any, rows: int, cols: int, dtype: str, sizes: tuple = (4096, 8192, 16384, 32768)) -> Case:
     x, target = data.normal((rows, cols), dtype), data.integers(0, cols, rows, "int64")
     loss = data.empty(rows, "float32")
     args = (x, target, loss, cols)
@@ -278,11 +280,11 @@ def cross_entropy(data: Any, rows: int, cols: int, dtype: str, block: int = 4096
         return (top + data.xp.log(data.xp.exp(v - top[:, None]).sum(1)) - picked,)
 
     def triton_ways() -> Iterator[list[Launch]]:
-        for size in (4096, 8192, 16384, 32768):
+        for size in sizes:
             yield from by_warps(theirs.cross_entropy, (rows,), args, size, BLOCK=size)
 
     return Case(
-        [Launch(ours.cross_entropy, (rows,), args, {"BLOCK": block})],
+        [[Launch(ours.cross_entropy, (rows,), args, {"BLOCK": size})] for size in sizes],
         (loss,),
         want,
         rows * (cols * SIZE[dtype] + 12),
@@ -294,7 +296,7 @@ def cross_entropy(data: Any, rows: int, cols: int, dtype: str, block: int = 4096
 def cumsum(data: Any, rows: int, cols: int) -> Case:
     x, out, block = data.uniform((rows, cols), "float32"), data.empty((rows, cols), "float32"), tt.next_power_of_2(cols)
     return Case(
-        [Launch(ours.cumsum, (rows,), (x, out, cols), {"BLOCK": block})],
+        [[Launch(ours.cumsum, (rows,), (x, out, cols), {"BLOCK": block})]],
         (out,),
         lambda: (data.wide(x).cumsum(1),),
         8 * rows * cols,
@@ -306,6 +308,7 @@ def cumsum(data: Any, rows: int, cols: int) -> Case:
 # -- normalised rows ---------------------------------------------------------------------------------------------------
 
 EPS = 1e-5
+PROGRAMS = 1, 2, 4, 8  # a multiprocessor
 
 
 def normalised(data: Any, x: Any, root: bool) -> tuple:
@@ -336,12 +339,12 @@ def norm(data: Any, rows: int, cols: int, dtype: str, root: bool = False) -> Cas
     nbytes = (2 * rows + len(inputs) - 1) * cols * SIZE[dtype] + 4 * rows * (len(outs) - 1)
     launch = Launch(getattr(ours, name), (rows,), args, {"BLOCK": block})
     triton_ways = by_warps(getattr(theirs, name), (rows,), args, block, BLOCK=block)
-    return Case([launch], outs, want, nbytes, triton_ways, torch_ways)
+    return Case([[launch]], outs, want, nbytes, triton_ways, torch_ways)
 
 
 def norm_backward(data: Any, rows: int, cols: int, dtype: str, root: bool = False) -> Case:
     """Each of some programs goes through rows and adds up what they give to dw and db; a second launch adds up those
-    sums. As many programs as there is room for: the longer the rows, the fewer."""
+    sums."""
     x, dy, w, b = (data.normal(shape, dtype) for shape in ((rows, cols), (rows, cols), cols, cols))
     stats = [data.array(s, "float32") for s in normalised(data, x, root)[root:2]]
     name, sums, block = "rmsnorm_backward" if root else "layernorm_backward", len(stats), tt.next_power_of_2(cols)
@@ -365,7 +368,7 @@ def norm_backward(data: Any, rows: int, cols: int, dtype: str, root: bool = Fals
 
     def triton_ways() -> Iterator[list[Launch]]:
         last = {"ACC": theirs.tl.float32, "STAGES": 1, "num_warps": 4}
-        for an_sm in (1, 2, 4, 8):
+        for an_sm in PROGRAMS:
             for warps in (2, 4, 8, 16):
                 for stages in (1, 2):
                     yield launches(theirs, an_sm, {"STAGES": stages, "num_warps": warps}, last)
@@ -376,7 +379,7 @@ def norm_backward(data: Any, rows: int, cols: int, dtype: str, root: bool = Fals
         y = forward(leaves[0], (cols,), *leaves[1:], EPS)
         return [lambda: torch.autograd.grad(y, leaves, dy, retain_graph=True)]
 
-    ways = launches(ours, min(8, max(1, 8192 // block)), {}, {"ACC": tt.float32})
+    ways = [launches(ours, an_sm, {}, {"ACC": tt.float32}) for an_sm in PROGRAMS]
     nbytes = (3 * rows + 1 + sums) * cols * SIZE[dtype] + 4 * rows * sums
     return Case(ways, (dx, dw), want, nbytes, triton_ways(), torch_ways)
 
@@ -388,6 +391,9 @@ def summed(kernels: Any, parts: Any, out: Any, rows: int, cols: int, **meta: Any
     """The launch that adds up the rows of ``parts``."""
     args = (parts, out, rows, cols, tt.cdiv(rows, 64) * 64)
     return Launch(kernels.column_sum, (tt.cdiv(cols, 16), 1), args, {"ROWS": 64, "COLS": 16, **meta})
+
+
+SHAPES, SHARES = ((32, 64), (16, 128), (8, 256), (4, 512)), (512, 1024, 2048)  # of tiles, and rows a program
 
 
 def column_sum(data: Any, rows: int, cols: int) -> Case:
@@ -404,14 +410,13 @@ def column_sum(data: Any, rows: int, cols: int) -> Case:
     def triton_ways() -> Iterator[list[Launch]]:
         acc = {"ACC": theirs.tl.float32}
         last = {**acc, "STAGES": 1, "num_warps": 4}
-        for shape in ((32, 64), (16, 128), (8, 256), (4, 512)):
-            for share in (512, 1024, 2048):
-                for warps in (4, 8):
-                    yield launches(theirs, shape, share, {**acc, "STAGES": 3, "num_warps": warps}, last)
+        for shape, share in product(SHAPES, SHARES):
+            for warps in (4, 8):
+                yield launches(theirs, shape, share, {**acc, "STAGES": 3, "num_warps": warps}, last)
 
     acc = {"ACC": tt.float32}
     return Case(
-        launches(ours, (32, 64), 1024, acc, acc),
+        [launches(ours, shape, share, acc, acc) for shape, share in product(SHAPES, SHARES)],
         (out,),
         lambda: (data.wide(x).sum(0),),
         4 * (rows + 1) * cols,
@@ -428,12 +433,12 @@ def full_sum(data: Any, n: int) -> Case:
         return [first, Launch(kernel, (1,), (parts, out, programs), {"BLOCK": 1024, **meta})]
 
     def triton_ways() -> Iterator[list[Launch]]:
-        for an_sm in (2, 4, 8):
-            for block in (2048, 4096, 8192):
-                for warps in (4, 8):
-                    yield launches(theirs.full_sum, an_sm * sm_count(), block, STAGES=3, num_warps=warps)
+        for an_sm, block in product((2, 4, 8), (2048, 4096, 8192)):
+            for warps in (4, 8):
+                yield launches(theirs.full_sum, an_sm * sm_count(), block, STAGES=3, num_warps=warps)
 
-    ways = launches(ours.full_sum, 4 * sm_count(), 4096)
+    sizes = product((2, 4, 8), (2048, 4096, 8192))
+    ways = [launches(ours.full_sum, an_sm * sm_count(), block) for an_sm, block in sizes]
     return Case(ways, (out,), lambda: (data.wide(x).sum()[None],), 4 * n, triton_ways(), lambda: [lambda: torch.sum(x)])
 
 
@@ -448,10 +453,9 @@ def histogram(data: Any, n: int, bins: int) -> Case:
 
     def triton_ways() -> Iterator[list[Launch]]:
         last = {"ACC": theirs.tl.int32, "STAGES": 1, "num_warps": 4}
-        for an_sm in (2, 4, 8):
-            for block in (1024, 4096, 8192):
-                for warps in (4, 8):
-                    yield launches(theirs, an_sm, block, {"num_warps": warps}, last)
+        for an_sm, block in product((2, 4, 8), (1024, 4096, 8192)):
+            for warps in (4, 8):
+                yield launches(theirs, an_sm, block, {"num_warps": warps}, last)
 
     def torch_ways() -> list:
         return [lambda: torch.bincount(x, minlength=bins), lambda: torch.histc(x, bins, 0, bins - 1)]
@@ -459,7 +463,8 @@ def histogram(data: Any, n: int, bins: int) -> Case:
     def want() -> tuple:
         return (data.xp.bincount(data.wide(x), minlength=bins),)
 
-    ways = launches(ours, 4, 4096, {}, {"ACC": tt.int32})
+    acc = {"ACC": tt.int32}
+    ways = [launches(ours, an_sm, block, {}, acc) for an_sm, block in product((2, 4, 8), (1024, 4096, 8192))]
     return Case(ways, (out,), want, 4 * (n + bins), triton_ways(), torch_ways)
 
 
@@ -550,9 +555,7 @@ def main() -> int:
 
     def measured(work: Work) -> tuple[dict[str, float], dict[str, object]] | None:
         try:
-            case = work.make(data)
-            figures, told = measure(data, case, rounds)
-            return figures, costs(case) | ({"note": "; ".join(told)} if told else {})
+            return measure(data, work.make(data), rounds)
         except Exception as error:
             failed(work.name, error)
             return None

@@ -93,9 +93,9 @@ def copy_2d(x, out, rows, cols, x_stride, out_stride, ROWS: tt.constexpr, COLS: 
 
 
 @tt.jit
-def transpose(x, out, rows, cols, BLOCK: tt.constexpr):
-    i = tt.program_id(1) * BLOCK + tt.arange(0, BLOCK)
-    j = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
+def transpose(x, out, rows, cols, ROWS: tt.constexpr, COLS: tt.constexpr):
+    i = tt.program_id(1) * ROWS + tt.arange(0, ROWS)
+    j = tt.program_id(0) * COLS + tt.arange(0, COLS)
     tile = tt.load(x + i[:, None] * cols + j[None, :], mask=(i[:, None] < rows) & (j[None, :] < cols))
     tt.store(out + j[:, None] * rows + i[None, :], tt.trans(tile), mask=(j[:, None] < cols) & (i[None, :] < rows))
 
