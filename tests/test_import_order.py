@@ -2,12 +2,15 @@
 
 import ast
 import inspect
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
 import tinyton
+from tinyton._later import TOOLS as TOOL_FILES
 
 PACKAGE = Path(tinyton.__file__).parent
 ORDER = """
@@ -63,9 +66,6 @@ def test_every_import_is_relative():
 
 def test_import_needs_numpy_alone():
     """`import tinyton` loads nothing but NumPy and the standard library."""
-    import subprocess
-    import sys
-
     code = textwrap.dedent(
         """
         import sys, numpy
@@ -83,3 +83,23 @@ def test_the_language_is_made_of_the_op_entries():
 
     assert set(language.FUNCTIONS) == set(ops.PUBLIC)
     assert all(inspect.getdoc(f) for f in language.FUNCTIONS.values())
+
+
+def test_tools_are_read_when_they_are_asked_for():
+    """Also by their files' names, which are the functions' names, too; and type checkers know the same ones."""
+    code = textwrap.dedent(
+        """
+        import sys, tinyton
+        from tinyton._later import TOOLS
+        read = {m.split(".")[1] for m in sys.modules if m.startswith("tinyton.")}
+        print(sorted(read & {*TOOLS.values(), "replay", "stages"}))
+        import tinyton.bench, tinyton.sweep
+        print(tinyton.bench.__name__, tinyton.sweep.__name__, tinyton.viz.__name__, tinyton.compile.__name__)
+        print(all(name in dir(tinyton) and getattr(tinyton, name) for name in TOOLS))
+        """
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent)
+    assert run.stdout == "[]\nbench sweep tinyton.viz compile\nTrue\n", run.stdout + run.stderr
+    block = next(n for n in ast.parse((PACKAGE / "__init__.py").read_text()).body if isinstance(n, ast.If))
+    named = {a.name: n.module or a.name for n in block.body for a in n.names}
+    assert named == TOOL_FILES

@@ -16,14 +16,10 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
-from . import arrays, viz
+from . import arrays
 from ._later import __getattr__
-from .aot import compile
 from .arrays import DeviceArray, empty, synchronize, to_device
-from .bench import Timing, bench
-from .count import Count, count
 from .dtypes import DType
-from .env import env
 from .errors import (
     BackendError,
     CacheWarning,
@@ -42,11 +38,6 @@ from .jit import CompiledKernel, JITFunction, jit
 from .language import FUNCTIONS, NAMES
 from .launch import LaunchConfig
 from .layout import Layout, next_power_of_2
-from .lint import lint
-from .raw import raw
-from .roofline import Roofline, roofline
-from .show import show
-from .sweep import load_table, save_table, sweep
 
 globals().update(NAMES)
 # >>> stage 7
@@ -56,4 +47,20 @@ from .jit import heuristics  # noqa: E402
 # <<<
 # >>> stage 3
 FUNCTIONS["zeros"].host = arrays.zeros  # in a kernel a tile, on the host an array
+# <<<
+# >>> stage 11
+from typing import TYPE_CHECKING  # noqa: E402
+
+if TYPE_CHECKING:  # read when they are first asked for: see _later.py
+    from . import viz
+    from .aot import compile
+    from .bench import Timing, bench
+    from .count import Count, count
+    from .env import env
+    from .lint import lint
+    from .raw import raw
+    from .roofline import Roofline, roofline
+    from .show import show
+    from .sweep import load_table, save_table, sweep
+
 # <<<

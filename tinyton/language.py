@@ -35,7 +35,10 @@ class LanguageFunction:
         self.host = entry.host  # what it means outside kernels, if anything
         self.__name__ = name
         self.__doc__ = inspect.getdoc(entry.rule)
-        self.__signature__ = entry.signature
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return self.entry.signature
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         if self.host is None:
