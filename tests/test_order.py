@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import tinyton as tt
-from conftest import kernel
+from conftest import kernel, lowered
+from tinyton.passes.order import _meet
 
 
 def test_turning_a_tile_in_place(mapping):
@@ -141,3 +142,52 @@ def test_rounds_that_go_on_do_not_wait(mapping, body):
     assert np.array_equal(x, want)
     if mapping.executor == "opencl" and mapping.warps == 4:
         assert ("barrier" in k.compile(x, 512, BLOCK=128, num_warps=4).source) == STEPS[body]
+
+
+@tt.jit
+def two_stores(at, first, APART: tt.constexpr):
+    tt.store(at, first)
+    tt.store(at + APART, first + 1)
+
+
+@tt.jit
+def halves(x, rows, APART: tt.constexpr, ROUNDS: tt.constexpr):
+    i, j = tt.arange(0, 8)[:, None], tt.arange(0, 32)[None, :]
+    if ROUNDS == 1:
+        two_stores(x + i * 64 + j, 0, APART)
+    else:
+        for k in range(ROUNDS):
+            two_stores(x + (k * rows + i) * 64 + j, 2 * k, APART)
+
+
+@pytest.mark.parametrize("rows", [8, 0])
+@pytest.mark.parametrize("apart", [32, 31, 64, 480, 512, 544])
+def test_what_a_constant_offset_keeps_apart(mapping, apart, rows):
+    x = np.full(4096, -1, np.int32)
+    halves[1](x, rows, apart, 3, num_warps=mapping.warps)
+    want = np.full(4096, -1)
+    for k in range(3):
+        at = ((k * rows + np.arange(8)[:, None]) * 64 + np.arange(32)).ravel()
+        want[at] = 2 * k
+        want[at + apart] = 2 * k + 1
+    assert np.array_equal(x, want)
+
+
+def test_a_barrier_where_a_constant_offset_does_not_keep_apart():
+    for apart, rounds, count in ((32, 1, 0), (31, 1, 1), (64, 1, 1), (480, 1, 0), (544, 1, 0), (512, 1, 0)):
+        low = lowered(halves, {"x": "*int32:16", "rows": "int32"}, APART=apart, ROUNDS=rounds)
+        assert low.source.count("__syncthreads") == count, apart
+    for apart in (32, 544):  # what one round writes, the next may write again
+        assert "__syncthreads" in lowered(halves, {"x": "*int32:16", "rows": "int32"}, APART=apart, ROUNDS=2).source
+
+
+def test_which_offsets_keep_apart():
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        shape = tuple(int(n) for n in 1 << rng.integers(0, 4, 3))
+        steps = sorted((int(s) for s in rng.integers(1, 40, 3)), reverse=True)
+        axes = [s * np.arange(n) for s, n in zip(steps, shape, strict=True)]
+        at = axes[0][:, None, None] + axes[1][:, None] + axes[2]
+        near = set((at.ravel()[:, None] - at.ravel()).ravel().tolist())
+        for far in rng.integers(-400, 400, 20).tolist():
+            assert _meet(far, tuple(zip(steps, shape, strict=True))) == (far in near)

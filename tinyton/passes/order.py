@@ -20,12 +20,27 @@ class Access:
     root: Value | str | None
     place: tuple
     ptr: Value | None = None
+    strides: tuple[tuple[int, int], ...] | None = None  # of a tile at (layout, way, offset): with the extents, falling
 
     def disturbs(self, other: Access) -> bool:
         """True if the two must not swap. Different arguments are taken to be different memory, or the same elements at
         the same places, as in a kernel that works in place."""
         same_memory = self.root is None or other.root is None or self.root is other.root
-        return (self.store or other.store) and same_memory and self.place != other.place
+        if not (self.store or other.store) or not same_memory or self.place == other.place:
+            return False
+        if self.strides is None or other.strides is None or self.place[1] != other.place[1]:
+            return True
+        return _meet(other.place[2] - self.place[2], self.strides)
+
+
+def _meet(far: int, strides: tuple[tuple[int, int], ...]) -> bool:
+    """True if two elements of a tile can be ``far`` apart."""
+    if not strides:
+        return far == 0
+    (stride, n), *shorter = strides
+    rest = sum(s * (m - 1) for s, m in shorter)
+    ways = range(max(1 - n, -((rest - far) // stride)), min(n - 1, (far + rest) // stride) + 1)
+    return any(_meet(far - k * stride, tuple(shorter)) for k in ways)
 
 
 class Rounds:
@@ -76,6 +91,12 @@ class Rounds:
             return pace == 0
         return abs(pace) > sum(abs(s) * (n - 1) for s, n in zip(steps, ptr.type.shape, strict=True))  # type: ignore[arg-type]
 
+    def again(self, a: Access) -> Access:
+        """An access as the next round sees it."""
+        if not a.ptr or self.pace(a.ptr) == 0:
+            return a
+        return replace(a, strides=None) if self.apart(a.ptr) else replace(a, strides=None, place=(object(),))
+
 
 def fences(kernel: Kernel, layouts: dict[Op, Layout], facts: dict[Value, Info]) -> set[Op]:
     """The loads and stores that a barrier must precede. ``layouts`` has the layout of each access to a tile."""
@@ -84,29 +105,36 @@ def fences(kernel: Kernel, layouts: dict[Op, Layout], facts: dict[Value, Info]) 
     made = {v: op for op in ops for v in op.results}
     carried = {param: (start, end) for op in ops for start, param, end, _ in op.carried}
 
-    def trace(ptr: Value) -> tuple[Value | str | None, tuple]:
+    def trace(ptr: Value) -> tuple[Value | str | None, tuple, int]:
+        """The argument, the way from there, and a constant offset that the way leaves out."""
         op = made.get(ptr)
         if op is None and ptr in carried:  # moved on in each round
             start, end = carried[ptr]
             while end in made and made[end].name in ("addptr", *HINTS):
                 end = made[end].operands[0]
-            return trace(start)[0] if end is ptr else None, (ptr,)
+            return trace(start)[0] if end is ptr else None, (ptr,), 0
         if op is None:
-            return (ptr, ()) if ptr in kernel.params else (None, (ptr,))
+            return (ptr, (), 0) if ptr in kernel.params else (None, (ptr,), 0)
         if op.name == "shared":
-            return "shared", ()
+            return "shared", (), 0
         if op.name in ("addptr", "broadcast", "expand", *HINTS):
-            root, steps = trace(op.operands[0])
-            return root, (*steps, *op.operands[1:], op.result.type.shape)
-        return None, (ptr,)
+            root, way, offset = trace(op.operands[0])
+            more = facts[op.operands[1]] if op.name == "addptr" else None
+            if more and more.low == more.high and op.result.type.shape == op.operands[0].type.shape:
+                return root, way, offset + int(more.low)
+            return root, (*way, *op.operands[1:], op.result.type.shape), offset
+        return None, (ptr,), 0
 
     def access(op: Op) -> tuple[Access, Access]:
         """What ``op`` may not overtake, and what may not overtake it. An atomic that releases waits for everything, and
         everything waits for one that acquires."""
-        (root, steps), entry, layout = trace(op.operands[0]), OPS[op.name], layouts.get(op)
+        (root, *way), entry, layout = trace(op.operands[0]), OPS[op.name], layouts.get(op)
         shared = entry.writes and (layout is None or layout.copies)  # one thread writes for several
         moves = op.operands[0] if layout or not shared else None
-        here = Access(entry.writes, root, (op,) if shared else (layout, steps), moves)
+        steps, shape = facts[op.operands[0]].steps, op.operands[0].type.shape
+        strides = None if shared or None in steps else tuple(sorted(zip(map(abs, steps), shape, strict=True))[::-1])
+        strides = strides and tuple(s for s in strides if s[0])
+        here = Access(entry.writes, root, (op,) if shared else (layout, *way), moves, strides)
         if not (entry.reads and entry.writes):
             return here, here
         how, sem = op.attrs["how"], op.attrs["sem"]
@@ -121,7 +149,7 @@ def fences(kernel: Kernel, layouts: dict[Op, Layout], facts: dict[Value, Info]) 
         for op in block.ops:
             if op.name in LOOPS:
                 rounds, inner = Rounds(op, facts), walk(op.blocks[0], before)
-                inner = {a if not a.ptr or rounds.apart(a.ptr) else replace(a, place=(object(),)) for a in inner}
+                inner = {rounds.again(a) for a in inner}
                 before |= walk(op.blocks[0], before | inner)  # a round follows a round, or there is none
             elif op.name == "debug_barrier":
                 before = frozenset()

@@ -77,9 +77,11 @@ def make_plan(kernel: Kernel, facts: dict[Value, Info], threads: int) -> Plan:
 
 
 def access_widths(kernel: Kernel, facts: dict[Value, Info], threads: int) -> tuple[int, ...]:
-    """How many elements each access could take at once."""
-    chooser, ops = _Chooser(kernel, facts, threads), (op for op in kernel.ops() if OPS[op.name].moves)
-    return tuple(chooser.preference(op.operands[0])[1] for op in ops if op.operands[0].type.shape)
+    """How many elements each access could take at once, if every thread is to have some."""
+    chooser, found = _Chooser(kernel, facts, threads), []
+    for ptr in (op.operands[0] for op in kernel.ops() if OPS[op.name].moves and op.operands[0].type.shape):
+        found.append(min(chooser.preference(ptr)[1], chooser.share(ptr.type.shape)))
+    return tuple(found)
 
 
 class _Chooser:
@@ -100,7 +102,7 @@ class _Chooser:
         width = 1
         if info.steps[order[0]] == 1 and not ptr.type.shared:
             itemsize = ptr.type.dtype.itemsize
-            width = min(self.vector_bytes // itemsize or 1, shape[order[0]], max(1, prod(shape) // self.threads))
+            width = min(self.vector_bytes // itemsize or 1, shape[order[0]])
             while width > 1 and info.alignment(order[0], width) % width:
                 width //= 2
             if shape[order[0]] != ptr.type.shape[order[0]]:
@@ -219,8 +221,15 @@ class _Chooser:
         if not wanted:
             return blocked(shape, self.threads)
         order = wanted[0][0]
-        width = max(w for o, w in wanted if o[0] == order[0])
-        return blocked(shape, self.threads, width, order)
+        return self.spread(shape, max(w for o, w in wanted if o[0] == order[0]), order)
+
+    def spread(self, shape: tuple[int, ...], width: int, order: tuple[int, ...]) -> Layout:
+        """A tile in vectors of ``width``, or of less if not every thread would have one."""
+        return blocked(shape, self.threads, min(width, self.share(shape)), order)
+
+    def share(self, shape: tuple[int, ...]) -> int:
+        """Elements of a tile that each thread has, at least 1."""
+        return max(1, prod(padded(shape)) // self.threads)
 
 
 BIG_STEP = 1 << 62
@@ -330,7 +339,7 @@ class _Converter:
         if not OPS[op.name].writes:
             return have or blocked(shape, threads)
         order, width = self.chooser.preference(op.operands[0])
-        wanted = blocked(shape, threads, width, order)
+        wanted = self.chooser.spread(shape, width, order)
         contiguous = self.chooser.facts[op.operands[0]].steps[order[0]] == 1
         if have is None or (contiguous and fastest(have) not in (order[0], None)):
             return wanted
