@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tinyton as tt
+from tinyton.passes.threads import choose_threads
 
 EXECUTORS = [name for name, why in tt.backends.available().items() if why is None]
 _texts = count()
@@ -17,9 +18,11 @@ _texts = count()
 
 def mappings(*warps):
     """Parameters for `mapping`: executors with numbers of warps a program. None is the executor's own thread count, the
-    only one for the interpreter, which has no threads."""
+    only one for the interpreter, which has no threads; for OpenCL on a CPU, that of a GPU is another one."""
     pairs = [(name, n) for name in EXECUTORS for n in warps if name != "interpreter" or n is None]
-    return [pytest.param(pair, id=f"{pair[0]}-{pair[1] or 'default'}") for pair in pairs]
+    params = [pytest.param(pair, id=f"{pair[0]}-{pair[1] or 'default'}") for pair in pairs]
+    gpu = pytest.param(("opencl as a GPU", None), id="opencl-gpu")
+    return params + [gpu] * (("opencl", None) in pairs)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -46,9 +49,15 @@ def stage_modules():
 
 def choose(name, monkeypatch):
     """Makes ``name`` the executor. PoCL's optimiser takes most of the time of a small OpenCL kernel, so it is off."""
+    name, _, as_gpu = name.partition(" as a ")
     monkeypatch.setenv("TINYTON_BACKEND", name)
     if name == "opencl":
         monkeypatch.setenv("TINYTON_BUILD_OPTIONS", "-cl-opt-disable")
+    if as_gpu:
+        opencl = tt.backends.current()
+        monkeypatch.setattr(opencl, "default_threads", choose_threads)
+        monkeypatch.setattr(opencl, "_key", opencl.key() + name)  # kernels know variants by it
+    return name
 
 
 @pytest.fixture(params=EXECUTORS)
@@ -61,9 +70,8 @@ def executor(request, monkeypatch):
 @pytest.fixture(params=mappings(None, 1, 2, 4, 8))
 def mapping(request, monkeypatch):
     """Each executor with each thread mapping, by name and number of warps; launch with ``num_warps=mapping.warps``."""
-    chosen = Mapping(*request.param)
-    choose(chosen.executor, monkeypatch)
-    return chosen
+    executor, warps = request.param
+    return Mapping(choose(executor, monkeypatch), warps)
 
 
 @pytest.fixture
@@ -81,14 +89,14 @@ def kernel(text, **names):
     return scope["k"]
 
 
-def lowered(kernel, signature, language="cuda", threads=128, **constants):
+def lowered(kernel, signature, language="cuda", threads=128, share=False, **constants):
     """The kernel in C for arguments of these types, without a device."""
     from tinyton.codegen import dialect
     from tinyton.codegen.lower import front, lower
     from tinyton.specialize import Specialization, parse
 
     spec = Specialization(tuple(parse(signature).items()), tuple(constants.items()))
-    return lower(front(kernel.source, spec), spec, threads, getattr(dialect, language.upper()), lambda n: "")
+    return lower(front(kernel.source, spec), spec, threads, getattr(dialect, language.upper()), lambda n: "", share)
 
 
 def underlined(error):

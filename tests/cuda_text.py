@@ -47,10 +47,10 @@ def cuda_texts():
     jit = import_module("tinyton.jit")
     lower = jit.lower
 
-    def record(kernel, spec, threads, *more):
-        low = lower(kernel, spec, threads, *more)
+    def record(kernel, spec, threads, dialect, attribute, share):
+        low = lower(kernel, spec, threads, dialect, attribute, share)
         many = threads if threads > 1 else choose_threads(kernel)
-        write(lower(kernel, spec, many, CUDA, lambda n: f"__launch_bounds__({n})").located)
+        write(lower(kernel, spec, many, CUDA, lambda n: f"__launch_bounds__({n})", share).located)
         return low
 
     with pytest.MonkeyPatch.context() as patch:

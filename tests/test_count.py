@@ -28,7 +28,7 @@ def test_contiguous_and_vectors(executor):
 
 @pytest.mark.parametrize(("step", "per_warp"), [(1, 4), (2, 8), (4, 16), (8, 32), (32, 32)])
 def test_strides(step, per_warp):
-    c = count(copy, 1, floats(step * 128), floats(128), 128, STEP=step, BLOCK=128)
+    c = count(copy, 1, floats(step * 128), floats(128), 128, STEP=step, BLOCK=128, num_warps=4)
     assert c.sectors_loaded == 4 * per_warp
     assert c.sectors_stored == 16
     assert c.bytes == 1024
@@ -43,7 +43,7 @@ def test_a_ragged_end_falls_back_to_elements():
 
 
 def test_misaligned_neighbours_touch_one_sector_more():
-    c = count(copy, 1, floats(129)[1:], floats(128), 128, STEP=1, BLOCK=128)
+    c = count(copy, 1, floats(129)[1:], floats(128), 128, STEP=1, BLOCK=128, num_warps=4)
     assert c.sectors_loaded == 16  # a NumPy view is copied to the device, where it starts at an aligned address
     x = tt.to_device(floats(200))
 
@@ -52,12 +52,12 @@ def test_misaligned_neighbours_touch_one_sector_more():
         i = tt.arange(0, BLOCK)
         tt.store(out + i, tt.load(x + 1 + i))
 
-    c = count(shifted, 1, x, floats(128), BLOCK=128)
+    c = count(shifted, 1, x, floats(128), BLOCK=128, num_warps=4)
     assert c.sectors_loaded == 4 * 5
 
 
 def test_threads_beyond_the_tile_load_copies_and_do_not_store():
-    c = count(copy, 1, floats(32), floats(32), 32, STEP=1, BLOCK=32)
+    c = count(copy, 1, floats(32), floats(32), 32, STEP=1, BLOCK=32, num_warps=4)
     assert (c.sectors_loaded, c.sectors_stored) == (4 * 4, 4)  # four warps load the same 32 elements, one stores them
     c = count(copy, 1, floats(32), floats(32), 32, STEP=1, BLOCK=32, num_warps=1)
     assert (c.sectors_loaded, c.sectors_stored, c.threads) == (4, 4, 32)
@@ -73,8 +73,36 @@ def test_scalars_are_one_sector_a_warp():
     def scalar(x, out):
         tt.store(out, tt.load(x))
 
-    c = count(scalar, 3, floats(1), floats(1))
+    c = count(scalar, 3, floats(1), floats(1), num_warps=4)
     assert (c.sectors_loaded, c.sectors_stored, c.bytes) == (3 * 4, 3, 3 * 8)
+    c = count(scalar, 35, floats(1), floats(1))  # 32 programs share a warp, three have another one
+    assert (c.sectors_loaded, c.sectors_stored, c.requests, c.bytes, c.threads) == (2, 2, 4, 35 * 8, 1)
+
+
+def test_programs_that_share_a_warp_access_memory_together():
+    c = count(copy, 10, floats(40), floats(40), 39, STEP=1, BLOCK=4)
+    # Two threads a program, two elements at once: in the only warp 19 lanes load 8 bytes, one loads the last element.
+    assert (c.sectors_loaded, c.sectors_stored, c.requests) == (6, 6, 4)
+    assert (c.threads, c.programs, c.masked, c.exact) == (2, 10, 2, True)
+    alone = count(copy, 10, floats(40), floats(40), 39, STEP=1, BLOCK=4, num_threads=2)
+    assert (alone.sectors_loaded, alone.requests, alone.bytes) == (11, 22, c.bytes)
+
+    @tt.jit
+    def some(x, out, BLOCK: tt.constexpr):
+        i = tt.program_id(1) * 48 + tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
+        if tt.program_id(0) > 3:
+            tt.store(out + i, tt.load(x + i))
+
+    c = count(some, (6, 2), floats(96), floats(96), BLOCK=8)  # of a warp's six programs, the last two
+    assert (c.sectors_loaded, c.sectors_stored, c.requests, c.programs) == (4, 4, 4, 12)
+
+
+def test_a_sample_is_of_whole_warps():
+    n = 8 * 50_003 - 5
+    c = count(copy, 50_003, floats(n), floats(n), n, STEP=1, BLOCK=8)
+    assert (c.programs, c.exact, c.masked, c.bytes) == (50_003, False, 10, 8 * n)
+    assert 900 < c.ran < 1024 and "estimated from 1,0" in repr(c)
+    assert c.sectors_loaded == 50_002 + 3  # the last three elements go one by one
 
 
 def test_two_dimensions_and_a_turned_tile():
@@ -142,7 +170,7 @@ def test_a_big_grid_is_sampled_and_says_so():
 
 
 def test_launches_add_up():
-    c = count(copy, 1, floats(128), floats(128), 128, STEP=1, BLOCK=128)
+    c = count(copy, 1, floats(128), floats(128), 128, STEP=1, BLOCK=128, num_warps=4)
     assert (c + c).launches == 2 and (c + c).bytes == 2 * c.bytes and (c + c).threads == 128
     assert sum([c, c], Count()).programs == 2
 

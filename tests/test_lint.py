@@ -285,12 +285,12 @@ def test_a_small_grid():
 
 def test_fewer_elements_than_threads():
     k, x, out = kernel(COPY.format(comment="")), np.ones(64, np.float32), np.zeros(64, np.float32)
-    (found,) = tt.lint(k, 1, x, out, 64, B=64, sm_count=1)
+    (found,) = tt.lint(k, 1, x, out, 64, B=64, sm_count=1, num_warps=4)
     assert (found.rule, found.loc.line) == ("few-elements", 2)
     assert "the largest tile of a program has 64 elements, for 128 threads" in str(found)
     assert rules(k, 1, x, out, 64, B=64, num_warps=2) == []
     assert rules(k, 1, x, out, 64, B=64, num_warps=4) == ["few-elements"]
-    assert rules(k, 1, x, out, 64, B=128, num_warps=None) == []
+    assert rules(k, 1, x, out, 64, B=64, num_warps=None) == []  # it takes as few threads as it needs
     assert rules(k, 64, x, out, 64, B=1, num_warps=1) == ["few-elements"]
 
 

@@ -57,12 +57,21 @@ def test_a_kernels_tile(executor):
 
 
 def test_access_of_an_array(executor):
-    picture = viz.access(copy, 2, floats(100), floats(50), 50, STEP=2, BLOCK=32)
+    picture = viz.access(copy, 2, floats(100), floats(50), 50, STEP=2, BLOCK=32, num_warps=4)
     first, *lines, last = str(picture).split("\n")
     assert first.startswith("x: elements of 4 bytes, touched by 2 programs")
     assert lines[0].split() == ["0", "0.0", ".", "0.1", ".", "0.2", ".", "0.3", "."]
     assert lines[8].split()[:4] == ["64", "1.0", ".", "1.1"]
     assert last == "load, first access of a warp: 32 lanes ask for 128 bytes and touch 8 sectors of 32"
+
+
+def test_access_by_programs_that_share_a_warp():
+    picture = viz.access(copy, 3, floats(100), floats(100), 90, STEP=1, BLOCK=32)
+    first, *lines, last = str(picture).split("\n")
+    assert first.startswith("x: elements of 4 bytes, touched by 3 programs")
+    assert lines[0].split() == ["0", *["0.0"] * 4, *["0.1"] * 4]
+    assert lines[11].split()[:4] == ["88", "2.6", "2.6", "."]
+    assert last == "load, first access of a warp: 22 lanes ask for 352 bytes and touch 11 sectors of 32"
 
 
 def test_access_of_another_array_and_of_vectors():

@@ -41,8 +41,8 @@ class BuiltKernel(Variant):
 
     @property
     def reqntid(self) -> tuple[int, int, int]:
-        """The block that the PTX demands, read back out of it."""
-        return nvcc.required_threads(self._ptx)
+        """The block that the PTX demands, read back out of it: threads of a program, programs of a block, 1."""
+        return nvcc.required_block(self._ptx)
 
     def _number(self, pattern: str) -> int:
         found = re.search(pattern, self._told)
@@ -66,7 +66,8 @@ class BuiltKernel(Variant):
     def occupancy(self) -> Occupancy:
         """How many programs a multiprocessor of the target holds at once, and what limits it."""
         capability = _capability(self.target)
-        return occupancy(self.threads, self.registers, self.shared_bytes, limits(capability), capability)
+        costs = self.threads, self.registers, self.shared_bytes
+        return occupancy(*costs, limits(capability), capability, self.programs_per_block)
 
     @property
     def programs_at_once(self) -> int:
@@ -76,7 +77,7 @@ class BuiltKernel(Variant):
         return self.sm_count * self.occupancy().programs_per_sm
 
     def __repr__(self) -> str:
-        return f"<{self.name}({self.specialization}), {self.threads} threads, built for {self.target}>"
+        return f"<{self.name}({self.specialization}), {self.size}, built for {self.target}>"
 
 
 def compile(  # noqa: A001  (tt.compile)
@@ -86,6 +87,7 @@ def compile(  # noqa: A001  (tt.compile)
     target: str = "sm_90",
     sm_count: int | None = None,
     ptx_version: str | None = None,
+    share: bool = False,
     **meta: Any,
 ) -> BuiltKernel:
     """Builds ``kernel`` for the card ``target``.
@@ -95,6 +97,10 @@ def compile(  # noqa: A001  (tt.compile)
     ``num_warps`` or ``num_threads``. ``ptx_version`` ("8.0") lowers the version in the PTX, for drivers older than the
     toolkit; the assembler says if the code needs a newer one. ``sm_count`` is the card's number of multiprocessors, for
     ``programs_at_once``. ``BackendError`` if nvcc is missing or refuses.
+
+    A program has a block to itself, so that the binary is launched over the grid with the arguments of ``signature``.
+    With ``share``, programs of small tiles share a block as in tinyton's own launches: if ``programs_per_block`` is
+    more than 1, the grid's x is divided by it, rounded up, and the undivided x follows the arguments as an int32.
 
     >>> import tinyton as tt
     >>> @tt.jit
@@ -109,10 +115,10 @@ def compile(  # noqa: A001  (tt.compile)
     _capability(target)
     if not isinstance(signature, Mapping):
         signature = dict(zip(getattr(kernel, "runtime", ()), signature, strict=False))
-    _, spec, ir, low = for_gpu(kernel, (), {**signature, **meta}, lambda n, x: parse({n: x})[n], asserts=False)
+    _, spec, ir, low = for_gpu(kernel, (), {**signature, **meta}, lambda n, x: parse({n: x})[n], share, asserts=False)
     if len(ir.params) > len(spec.args):
         raise LaunchError(f"{low.name} prints, which takes a launch by tinyton; build it without device_print")
-    ptx = nvcc.exact_threads(nvcc.to_ptx(low.located, target, [*FLAGS, *build_options()]))
+    ptx = nvcc.exact_block(nvcc.to_ptx(low.located, target, [*FLAGS, *build_options()]), low.block)
     if ptx_version is not None:
         if not re.fullmatch(r"\d+\.\d+", str(ptx_version)):
             raise KernelValueError(f'ptx_version is a text like "8.0", not {ptx_version!r}')

@@ -51,6 +51,17 @@ class Variant:
         return self.low.threads
 
     @property
+    def programs_per_block(self) -> int:
+        """How many programs share a hardware block: more than one where their tiles are too small for 128 threads."""
+        return self.low.programs_per_block
+
+    @property
+    def size(self) -> str:
+        """Threads and programs, in words."""
+        shared = f", {self.programs_per_block} programs a block" if self.programs_per_block > 1 else ""
+        return f"{self.threads} thread{'s' * (self.threads > 1)}{shared}"
+
+    @property
     def constants(self) -> dict[str, object]:
         """The constexpr values that are baked in."""
         return {n: x for n, x in self.specialization.constants if n in self.python.constexprs or x is None}
@@ -82,7 +93,7 @@ class CompiledKernel(Variant):
         self.executor = executor
         self.loaded, self.device = executor.build(low), executor.key()
         self.stored = low.stored
-        self.launch_threads = low.threads
+        self.launch_block = low.block
         self.hidden = low.ir.params[len(spec.args) :]  # the logs of prints and asserts
 
     @property
@@ -96,8 +107,8 @@ class CompiledKernel(Variant):
 
     @cached_property
     def reqntid(self) -> tuple[int, int, int]:
-        """The block that the binary demands, read back out of it."""
-        return (self.executor.read_threads(self.loaded) if self.loaded is not None else self.threads, 1, 1)
+        """The block that the binary demands, read back out of it: threads of a program, programs of a block, 1."""
+        return self.executor.read_block(self.loaded) if self.loaded is not None else self.low.block
 
     @property
     def shared_bytes(self) -> int:
@@ -129,9 +140,9 @@ class CompiledKernel(Variant):
             given, _ = described[name]
             if (given.kind, given.dtype) != (wanted.kind, wanted.dtype) or (wanted.divisible and not given.divisible):
                 raise LaunchError(f"argument {name} is {given}, but this variant was compiled for {wanted}")
-        threads = config.threads_for(self)
+        block = config.block_for(self)
         grid = as_grid(config.grid, self.constants, self.executor.limits)
-        run(self, grid, {name: payload for name, (_, payload) in described.items()}, None, threads)
+        run(self, grid, {name: payload for name, (_, payload) in described.items()}, None, block)
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         """``compiled[grid](*args)``, as Triton has it: with all parameters in order, or only the run-time ones."""
@@ -146,7 +157,7 @@ class CompiledKernel(Variant):
         return launch
 
     def __repr__(self) -> str:
-        return f"<{self.name}({self.specialization}), {self.threads} threads, {self.executor.name}>"
+        return f"<{self.name}({self.specialization}), {self.size}, {self.executor.name}>"
 
 
 def describe(name: str, x: Any, executor: Any) -> tuple[Arg, Any]:
@@ -179,7 +190,11 @@ def describe(name: str, x: Any, executor: Any) -> tuple[Arg, Any]:
 
 
 def run(
-    compiled: CompiledKernel, grid: tuple[int, int, int], passed: dict[str, Any], stream: Any, threads: int | None
+    compiled: CompiledKernel,
+    grid: tuple[int, int, int],
+    passed: dict[str, Any],
+    stream: Any,
+    block: tuple[int, int, int] | None,
 ) -> None:
     """Hands a launch to the executor; NumPy arguments are moved there and back. ``passed``: payloads by name."""
     if 0 in grid:
@@ -201,9 +216,9 @@ def run(
             args[k] = executor.pointer(name, lent[span], from_numpy(p.dtype), at)
         elif type(p) is tuple:
             args[k] = executor.pointer(name, *p)
-    if threads is not None:
-        compiled = copy(compiled)  # another thread may be launching it with its own threads
-        compiled.launch_threads = threads
+    if block is not None:
+        compiled = copy(compiled)  # another thread may be launching it with a block of its own
+        compiled.launch_block = block
     with logged(compiled, args, stream) if compiled.hidden else nullcontext():
         try:
             executor.launch(compiled, grid, args, stream)

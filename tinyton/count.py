@@ -6,7 +6,9 @@ them it wants; the lower the share of wanted bytes, the less coalesced the acces
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -84,8 +86,8 @@ def count(kernel: Any, grid: Any, *args: object, exact: bool | None = None, **me
 
     The programs run in the interpreter. ``exact=None`` runs all of up to 1024 programs and of more a sample of that
     many: the last one and, spread evenly, others, which stand for the rest; True runs all. Threads and vector widths
-    are the plan's for a GPU, whatever executor is in use; ``num_warps=`` and ``num_threads=`` change them. An array
-    starts at a sector's first byte, as allocators see to.
+    are the plan's for a GPU, whatever executor is in use; ``num_warps=`` and ``num_threads=`` change them. Programs
+    that share a warp run, and access memory, together. An array starts at a sector's first byte, as allocators see to.
 
     >>> import numpy as np, tinyton as tt
     >>> @tt.jit
@@ -100,24 +102,27 @@ def count(kernel: Any, grid: Any, *args: object, exact: bool | None = None, **me
     1 launch, 2 programs of 128 threads
     """
     last: tuple[int, int, int] | None = None
-    seen = {True: Count(), False: Count()}  # of the last program of a sample, of the others
+    seen = {True: Count(), False: Count()}  # of the last program (or warp of programs) of a sample, of the others
+    scale, ran = 1.0, 0
 
-    def choose(cells: tuple[int, int, int]) -> list[tuple[int, int, int]]:
-        nonlocal last
-        total = cells[0] * cells[1] * cells[2]
-        chosen = range(total)
-        if not exact and (exact is False or total > SAMPLE):
-            last = (cells[0] - 1, cells[1] - 1, cells[2] - 1)
-            chosen = sorted({round(k) for k in np.linspace(0, total - 2, SAMPLE - 1)} | {total - 1})
-        return [(k % cells[0], k // cells[0] % cells[1], k // cells[0] // cells[1]) for k in chosen]
+    def choose(cells: tuple[int, int, int], several: int) -> list[tuple[int, int, int]]:
+        nonlocal last, scale, ran
+        row, sample = -(-cells[0] // several), SAMPLE // several
+        total = row * cells[1] * cells[2]
+        chosen: Iterable[int] = range(total)
+        if not exact and total > (1 if exact is False else sample):
+            last = ((row - 1) * several, cells[1] - 1, cells[2] - 1)
+            chosen = sorted({round(k) for k in np.linspace(0, total - 2, min(sample, total) - 1)} | {total - 1})
+            scale = (total - 1) / (len(chosen) - 1)
+        firsts = [(k % row * several, k // row % cells[1], k // row // cells[1]) for k in chosen]
+        ran = sum(min(several, cells[0] - x) for x, _, _ in firsts)
+        return firsts
 
     def see(access: Access) -> None:
         seen[access.program == last] += _of(access)
 
     low, cells = replay(kernel, grid, args, meta, see, choose)
-    total = cells[0] * cells[1] * cells[2]
-    ran = min(total, SAMPLE) if last else total
-    scale = (total - 1) / (ran - 1) if last and ran > 1 else 1
+    total = prod(cells)
     numbers = {n: round(scale * v) + getattr(seen[True], n) for n, v in vars(seen[False]).items()}
     return replace(Count(**numbers), programs=total, launches=int(total > 0), threads=low.threads, ran=ran)
 

@@ -70,7 +70,7 @@ class Route:
         """Adds a variant. Clusters and stages are left to the long way, which has to look at them."""
         if options[2:4] == (None, None):
             loaded = compiled.loaded
-            entry = loaded.function._launch_kernel, (compiled.threads, 1, 1), loaded.pack, loaded.shared
+            entry = loaded.start, compiled.low.block, loaded.pack, loaded.shared
             self.entries[self.key_of(*values, *options[:2])] = entry
 
 

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial, update_wrapper
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -145,9 +146,9 @@ class JITFunction:
             bound = self._bind(args, named, chosen)
             compiled, described = self._variant(bound, chosen)
             config = grid if isinstance(grid, LaunchConfig) else None
-            threads = config.threads_for(compiled) if config else None
+            block = config.block_for(compiled) if config else None
             where = as_grid(config.grid if config else grid, bound, compiled.executor.limits)
-            run(compiled, where, {n: p for n, (_, p) in described.items()}, chosen["stream"], threads)
+            run(compiled, where, {n: p for n, (_, p) in described.items()}, chosen["stream"], block)
             if all(a.divisible or n in self.unspecialized for n, (a, _) in described.items() if a.kind == "pointer"):
                 self._learn(bound, tuple(chosen.values()), compiled)
         except TinytonError as error:
@@ -282,8 +283,7 @@ class JITFunction:
         spec = Specialization(tuple(args.items()), tuple(meta.items()))
         kernel = front(self.source, spec)
         base = (*known, self._read())  # the functions that it calls are known now
-        threads = asked or executor.default_threads(kernel)
-        low = build_checked(kernel, spec, threads, executor, self.programs)
+        low = build_checked(kernel, spec, asked, executor, self.programs)
         used = tuple(name for name in args if name in low.divisors_used)
         key = (base, tuple(args[n].divisible for n in used))
         compiled = self._cache.recall(key)
@@ -319,11 +319,13 @@ class JITFunction:
 
 
 def build_checked(
-    kernel: Any, spec: Specialization, threads: int, executor: Any, programs: int | None = None
+    kernel: Any, spec: Specialization, asked: int | None, executor: Any, programs: int | None = None
 ) -> Lowered:
-    """Lowers for an executor and refuses what does not fit it."""
-    attribute = getattr(executor, "attribute", lambda threads, programs: "")
-    low = lower(kernel, spec, threads, executor.dialect, partial(attribute, programs=programs))
+    """Lowers for an executor, with the threads that are asked for or what the compiler chooses, and refuses what does
+    not fit."""
+    attribute = partial(getattr(executor, "attribute", lambda threads, programs: ""), programs=programs)
+    threads = asked or executor.default_threads(kernel)
+    low = lower(kernel, spec, threads, executor.dialect, attribute, not (asked or programs))
     shared = low.shared_bytes if threads > 1 else 0
     if shared > executor.limits["shared"]:
         raise LaunchError(
@@ -332,7 +334,7 @@ def build_checked(
         )
     where, private = "one thread", max(low.held_bytes, low.private_bytes // 4)  # long texts take compilers long, too
     if getattr(executor, "on_cpu", False):  # a CPU keeps all threads of a program on one stack, and all tiles apart
-        where, private = "a program", low.private_bytes * threads
+        where, private = "a program", low.private_bytes * prod(low.block)
     if private > executor.limits["private"]:
         raise LaunchError(
             f"{low.name} keeps {private} bytes of tiles in {where}; "

@@ -7,7 +7,6 @@ threads it runs on (the compiler's choice, written into the binary).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import prod
 from operator import index
 from typing import Any
 
@@ -61,11 +60,13 @@ def check_options(options: dict[str, Any], limit: int) -> int | None:
 
 @dataclass(frozen=True)
 class LaunchConfig:
-    """How many programs (``grid``), threads a program (``block``) and programs a cluster (``cluster``).
+    """How many programs (``grid``), threads a hardware block (``block``) and blocks a cluster (``cluster``). The second
+    number of ``block`` is how many programs share one, each with the first as its threads.
 
     >>> import tinyton as tt
-    >>> tt.LaunchConfig(grid=4, block=128).grid
-    (4, 1, 1)
+    >>> config = tt.LaunchConfig(grid=100, block=(8, 16))
+    >>> config.grid, config.blocks
+    ((100, 1, 1), (7, 1, 1))
     """
 
     grid: Any
@@ -79,6 +80,14 @@ class LaunchConfig:
             if value is not None and not (name == "grid" and callable(value)):
                 object.__setattr__(self, name, as_grid(value, {}, dict.fromkeys("xyz", 2**31 - 1)))
 
+    @property
+    def blocks(self) -> tuple[int, int, int]:
+        """How many hardware blocks the grid is, which counts programs."""
+        if callable(self.grid) or self.block is None:
+            raise LaunchError("a LaunchConfig tells its blocks once its grid is numbers and its block is given")
+        x, y, z = self.grid
+        return _cdiv(x, self.block[1]), y, z
+
     @classmethod
     def with_grid(cls, grid: Any, compiled: Any) -> LaunchConfig:
         """Your grid, the threads that the binary was compiled for: the safe way. You know how much data a program
@@ -90,7 +99,7 @@ class LaunchConfig:
         """Threads from the binary, and as many programs as there are threads' worths in ``n_elements``: right only if
         a program handles one element a thread. A kernel whose tile is bigger gets too many programs, one whose tile is
         smaller too few."""
-        return cls(_cdiv(n_elements, prod(compiled.reqntid)), compiled.reqntid)
+        return cls(_cdiv(n_elements, compiled.threads), compiled.reqntid)
 
     @classmethod
     def explicit(cls, n_elements: int, block_size: int, *, check: bool = True) -> LaunchConfig:
@@ -98,17 +107,17 @@ class LaunchConfig:
         count in the binary; ``check=False`` leaves the refusal to the driver."""
         return cls(_cdiv(n_elements, block_size), block_size, check=check)
 
-    def threads_for(self, compiled: Any) -> int:
-        """The thread count to launch with, checked against the binary."""
+    def block_for(self, compiled: Any) -> tuple[int, int, int]:
+        """The block to launch with, checked against the binary."""
         if self.cluster != (1, 1, 1):
             raise LaunchError(f"cluster={self.cluster}: clusters of programs are not supported; leave it at 1")
-        block = self.block or compiled.reqntid
+        block: tuple[int, int, int] = self.block or compiled.reqntid
         if self.check and block != compiled.reqntid:
             raise LaunchError(
-                f"{compiled.name} was compiled for {compiled.reqntid} threads a program and cannot be launched with "
+                f"{compiled.name} was compiled for {compiled.reqntid} threads a block and cannot be launched with "
                 f"{block}; take the threads from the binary: LaunchConfig.with_grid(grid, compiled)"
             )
-        return prod(block)
+        return block
 
 
 def _cdiv(n_elements: int, block_size: int) -> int:

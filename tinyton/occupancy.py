@@ -53,9 +53,14 @@ PER_SM = {  # threads, KiB of shared memory, programs
 
 
 def occupancy(
-    threads: int, registers: int, shared_bytes: int, per_sm: Mapping[str, int], capability: tuple[int, int]
+    threads: int,
+    registers: int,
+    shared_bytes: int,
+    per_sm: Mapping[str, int],
+    capability: tuple[int, int],
+    programs_per_block: int = 1,
 ) -> Occupancy:
-    """Occupancy of a kernel with ``threads`` a program, ``registers`` a thread and ``shared_bytes`` a program, on an SM
+    """Occupancy of a kernel with ``threads`` a program, ``registers`` a thread and ``shared_bytes`` a block, on an SM
     that has ``per_sm`` ("threads", "registers", "shared", "blocks").
 
     Registers are given to a warp in units of 256, each quarter of the SM from its own. Shared memory is given in units
@@ -64,8 +69,10 @@ def occupancy(
 
     >>> occupancy(128, 40, 0, limits((9, 0)), (9, 0))
     12 programs, 48 warps a multiprocessor: 75%, limited by registers
+    >>> occupancy(8, 24, 0, limits((9, 0)), (9, 0), programs_per_block=16)
+    256 programs, 64 warps a multiprocessor: 100%, limited by threads
     """
-    warps = -(-threads // WARP)
+    warps = -(-threads * programs_per_block // WARP)
     a_warp = _up(max(registers, 1) * WARP, REGISTERS_UNIT)
     unit, reserved = (128, 1024) if capability >= (8, 0) else (256, 0)
     a_program = _up(shared_bytes + reserved, unit)
@@ -78,8 +85,8 @@ def occupancy(
     if a_warp * _up(warps, QUARTERS) > per_sm["registers"]:
         fit["registers"] = 0
     limit = min(fit, key=lambda what: fit[what])
-    programs = fit[limit]
-    return Occupancy(programs, programs * warps, programs * warps * WARP / per_sm["threads"], limit)
+    blocks = fit[limit]
+    return Occupancy(blocks * programs_per_block, blocks * warps, blocks * warps * WARP / per_sm["threads"], limit)
 
 
 def _up(n: int, unit: int) -> int:

@@ -8,7 +8,8 @@ each, and how many a thread takes at once. Together they give every access of ev
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -38,8 +39,9 @@ WARP = 32
 
 @dataclass(frozen=True)
 class Access:
-    """One load or store, made by one program. ``places`` are element numbers in ``array`` and ``on`` says which are
-    touched, both of shape (threads, accesses of a thread, elements of an access)."""
+    """One load or store, made by one program, or by the programs that share a warp, of which ``program`` is the first.
+    ``places`` are element numbers in ``array`` and ``on`` says which are touched, both of shape (threads, accesses of a
+    thread, elements of an access)."""
 
     verb: str
     op: Op
@@ -69,18 +71,40 @@ def replay(
     args: tuple,
     meta: dict[str, Any],
     see: Callable[[Access], None],
-    only: Callable[[tuple[int, int, int]], list[tuple[int, int, int]]],
+    only: Callable[[tuple[int, int, int], int], Iterable[tuple[int, int, int]]],
 ) -> tuple[Lowered, tuple[int, int, int]]:
     """Runs ``kernel[grid](*args, **meta)`` over copies of its arrays and shows every access to ``see``. ``only`` picks
-    the programs that run, given the grid. Returns the kernel as it was lowered for a GPU, and the grid."""
+    what runs, given the grid and how many programs share a warp: of those, the first. Returns the kernel as it was
+    lowered for a GPU, and the grid."""
     _, low, cells, copies = prepare(kernel, grid, args, meta)
-    for program in only(cells):
+    several = max(1, WARP // low.threads) if low.programs_per_block > 1 else 1
+    for x, y, z in only(cells, several):
+        together: dict[tuple[Op, int], dict[int, Access]] = {}  # by op and how often it has been run
+        for k in range(min(several, cells[0] - x)):
+            program, times = (x + k, y, z), Counter[Op]()
 
-        def watch(verb: str, op: Op, buffer: Any, places: Any, on: np.ndarray, program=program) -> None:
-            see(_access(low, verb, op, program, buffer, places, on))
+            def watch(verb: str, op: Op, buffer: Any, at: Any, on: Any, k=k, program=program, times=times) -> None:
+                access = _access(low, verb, op, program, buffer, at, on)
+                if several == 1:
+                    return see(access)
+                times[op] += 1
+                together.setdefault((op, times[op]), {})[k] = access  # noqa: B023
 
-        interpreter.run(low.ir, copies, cells, [program], watch)
+            interpreter.run(low.ir, copies, cells, [program], watch)
+        for accesses in together.values():
+            see(_joined(accesses, (x, y, z), several))
     return low, cells
+
+
+def _joined(accesses: dict[int, Access], program: tuple[int, int, int], several: int) -> Access:
+    """What the programs of a warp execute together, by their number in it. Of some there may be nothing."""
+    one = next(iter(accesses.values()))
+    places, on = (np.zeros((several, *one.on.shape), dtype) for dtype in (np.int64, bool))
+    for k, access in accesses.items():
+        places[k], on[k] = access.places, access.on
+    shape = (-1, *one.on.shape[1:])
+    sums = {n: sum(getattr(a, n) for a in accesses.values()) for n in ("elements", "active")}
+    return dataclasses.replace(one, program=program, places=places.reshape(shape), on=on.reshape(shape), **sums)
 
 
 def prepare(
@@ -96,11 +120,16 @@ def prepare(
 
 
 def for_gpu(
-    kernel: JITFunction, args: tuple, named: Mapping[str, Any], describe: Callable[[str, Any], Arg], **changed: Any
+    kernel: JITFunction,
+    args: tuple,
+    named: Mapping[str, Any],
+    describe: Callable[[str, Any], Arg],
+    share: bool = True,
+    **changed: Any,
 ) -> tuple[dict[str, Any], Specialization, Kernel, Lowered]:
     """A kernel as it is lowered for a GPU, which need not be here: its arguments by name, its variant, its IR as it
-    comes, and lowered. ``describe(name, x)`` says of what type a run-time argument is; ``changed`` are fields of the
-    kernel's source to be changed."""
+    comes, and lowered. ``describe(name, x)`` says of what type a run-time argument is; without ``share`` a program has
+    a block to itself; ``changed`` are fields of the kernel's source to be changed."""
     if not isinstance(kernel, JITFunction):
         raise LaunchError(f"expected a kernel (a function under @tt.jit), not {kernel!r}")
     options = {k: named.get(k) for k in OPTIONS}
@@ -109,8 +138,9 @@ def for_gpu(
     described = {n: describe(n, x) for n, x in bound.items() if n not in constants}
     spec = Specialization(tuple(described.items()), tuple(constants.items()))
     ir = front(dataclasses.replace(kernel.source, **changed), spec)
-    threads = check_options(options, LIMITS["threads"]) or choose_threads(ir)
-    return bound, spec, ir, lower(ir, spec, threads, CUDA, lambda n: f"__launch_bounds__({n})")
+    asked = check_options(options, LIMITS["threads"])
+    how = asked or choose_threads(ir), CUDA, lambda n: f"__launch_bounds__({n})", share and not asked
+    return bound, spec, ir, lower(ir, spec, *how)
 
 
 def _copies(arguments: dict[str, Any], described: dict[str, Any], executor: Any) -> list[Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -225,19 +225,25 @@ def access(kernel: JITFunction, grid: Any, *args: object, array: str | None = No
         if one.on.any() and one.array == (array or (seen[0].array if seen else one.array)):
             seen.append(one)
 
-    _, extent = replay(kernel, grid, args, meta, see, lambda extent: list(islice(programs(extent), PROGRAMS)))
+    def first(extent: tuple[int, int, int], several: int) -> Iterator[tuple[int, int, int]]:
+        return islice((p for p in programs(extent) if p[0] % several == 0), PROGRAMS // several)
+
+    low, extent = replay(kernel, grid, args, meta, see, first)
     if not seen:
         raise TinytonError(f"{kernel.source.name} touches no element of {array or 'any array'}")
     chosen = [one for one in seen if one.verb == seen[0].verb]
     size, row = chosen[0].dtype.itemsize, 128 // chosen[0].dtype.itemsize
-    first = min(int(one.places[one.on].min()) for one in chosen) // row * row
+    start = min(int(one.places[one.on].min()) for one in chosen) // row * row
     program, thread = (np.full(ROWS * row, -1) for _ in range(2))
-    numbers = {p: k for k, p in enumerate(islice(programs(extent), PROGRAMS))}
+    touching = set()
     for one in reversed(chosen):  # where several touch an element, the first is shown
         lanes = np.broadcast_to(np.arange(len(one.on))[:, None, None], one.on.shape)[one.on][::-1]
-        places = one.places[one.on][::-1] - first
+        x, y, z = one.program
+        numbers = x + extent[0] * (y + extent[1] * z) + lanes // low.threads
+        touching.update(numbers.tolist())
+        places = one.places[one.on][::-1] - start
         near = places < len(program)
-        program[places[near]], thread[places[near]] = numbers[one.program], lanes[near]
+        program[places[near]], thread[places[near]] = numbers[near], lanes[near] % low.threads
     used = int(np.flatnonzero(thread >= 0)[-1]) // row + 1
     program, thread = (x.reshape(-1, row)[:used] for x in (program, thread))
     places, on = _first_instruction(chosen[0])
@@ -246,7 +252,7 @@ def access(kernel: JITFunction, grid: Any, *args: object, array: str | None = No
         f"{chosen[0].verb}, first access of a warp: {on.any(-1).sum()} lanes ask for {on.sum() * size} bytes "
         f"and touch {touched} sector{'s' * (touched > 1)} of 32"
     )
-    count = len({one.program for one in chosen})
+    count = len(touching)
     title = f"{seen[0].array}: elements of {size} bytes, touched by {count} program{'s' * (count > 1)}"
 
     def draw(figure: Any) -> None:
@@ -255,7 +261,7 @@ def access(kernel: JITFunction, grid: Any, *args: object, array: str | None = No
         _cells(memory, program, np.where(thread < 0, 0, thread % 32 / 32), labels)
         for x in range(0, row + 1, 32 // size):
             memory.axvline(x - 0.5, color=GREY, linewidth=1.5)
-        memory.set_yticks(range(used), [f"{first + k * row}" for k in range(used)])
+        memory.set_yticks(range(used), [f"{start + k * row}" for k in range(used)])
         memory.set_title(f"{title} (colour: program, number: thread)")
         lane = np.broadcast_to(np.arange(len(on))[:, None], on.shape)
         lanes.plot(places[on], lane[on], "s", markersize=3)
@@ -270,7 +276,7 @@ def access(kernel: JITFunction, grid: Any, *args: object, array: str | None = No
     span = 32 // size
     pairs = [f"{p}.{t}" if t >= 0 else "." for p, t in zip(program.flat, thread.flat, strict=True)]
     rows = [pairs[k : k + span] for k in range(0, int(np.flatnonzero(thread.ravel() >= 0)[-1]) + 1, span)]
-    table = [f"{first + k * span:>8}  {line}" for k, line in enumerate(_columns(rows))][: 2 * ROWS]
+    table = [f"{start + k * span:>8}  {line}" for k, line in enumerate(_columns(rows))][: 2 * ROWS]
     text = "\n".join([f"{title} (program.thread; a row is a sector of 32 bytes)", *table, warp])
     return Picture(text, f"{title}. {warp}.", draw, (7.0, 3.2 + 0.3 * used))
 

@@ -13,6 +13,7 @@ import warnings
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from ..ops import OPS
 from ..passes.threads import choose_threads
 from . import nvcc
 
+INT = struct.Struct("i").pack
 FLAGS = ["-fmad=false", "-std=c++17"]
 FAULTS = re.compile(  # what the driver says of errors that leave a context unusable
     r"illegal|misaligned|invalid (program counter|address space)|address space|launch failure|stack error|timed out"
@@ -155,9 +157,9 @@ class Executor:
         return self._key
 
     def attribute(self, threads: int, programs: int | None = None) -> str:
-        """How the source says the thread count: as a maximum, which `exact_threads` makes a requirement. (From sm_90
-        on, nvcc also knows ``__block_size__``, but that makes every launch a launch of clusters, and small programs
-        slow.) ``programs`` is how many a multiprocessor is to hold at once, which limits registers."""
+        """How the source says the threads of a block: as a maximum, which `exact_block` makes a requirement. (From
+        sm_90 on, nvcc also knows ``__block_size__``, but that makes every launch a launch of clusters, and small
+        programs slow.) ``programs`` is how many a multiprocessor is to hold at once, which limits registers."""
         return f"__launch_bounds__({threads}{f', {programs}' if programs else ''})"
 
     def build(self, low: Any) -> Any:
@@ -181,8 +183,7 @@ class Executor:
             function = module.get_function(low.symbol)
             if low.dynamic_shared:
                 function.set_attribute(self.cu.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, low.dynamic_shared)
-        kinds = "".join("P" if v.type.pointer else v.type.dtype.numpy.char for v in low.ir.params)
-        return Loaded(self, module, function, struct.Struct(kinds).pack, binary, low.dynamic_shared)
+        return Loaded(self, module, function, binary, low)
 
     def _compile(self, low: Any, options: list[str]) -> bytes:
         """What `SourceModule` does, without its cache, which warns with paths when it is cold."""
@@ -197,11 +198,11 @@ class Executor:
             raise BackendError(f"nvcc refused kernel {low.name}:\n{error.stderr or error}") from None
         except OSError:
             raise BackendError(nvcc.missing("nvcc")) from None
-        return nvcc.exact_threads(ptx)
+        return nvcc.exact_block(ptx, low.block)
 
-    def read_threads(self, loaded: Loaded) -> int:
-        """The thread count that the binary demands."""
-        return nvcc.required_threads(loaded.binary)[0]
+    def read_block(self, loaded: Loaded) -> tuple[int, int, int]:
+        """The block that the binary demands."""
+        return nvcc.required_block(loaded.binary)
 
     def ptx(self, compiled: Any) -> str:
         return compiled.loaded.binary.decode()
@@ -219,16 +220,17 @@ class Executor:
     def occupancy(self, compiled: Any) -> Any:
         from ..occupancy import occupancy
 
-        return occupancy(compiled.threads, compiled.registers, compiled.shared_bytes, self.per_sm, self.capability)
+        costs = compiled.threads, compiled.registers, compiled.shared_bytes
+        return occupancy(*costs, self.per_sm, self.capability, compiled.programs_per_block)
 
     def launch(self, compiled: Any, grid: tuple[int, int, int], args: list, stream: Any = None) -> None:
         loaded = compiled.loaded
-        block, packed = (compiled.launch_threads, 1, 1), loaded.pack(*args)
+        block, packed = compiled.launch_block, loaded.pack(*args)
         with self.here(), self._after_torch(stream) as where:
             try:
-                loaded.function._launch_kernel(grid, block, packed, loaded.shared, where)
+                loaded.start(grid, block, packed, loaded.shared, where)
             except self.cu.Error as error:
-                raise self.refused(compiled.name, error, f" with {block[0]} threads") from None
+                raise self.refused(compiled.name, error, f" with {prod(block)} threads") from None
             self.last = compiled
 
     @contextmanager
@@ -372,13 +374,27 @@ class Memory(Owned):
 class Loaded(Owned):
     """A function on the device, unloaded when nobody has it any more."""
 
-    def __init__(self, executor: Executor, module: Any, function: Any, pack: Any, binary: bytes, shared: int):
+    def __init__(self, executor: Executor, module: Any, function: Any, binary: bytes, low: Any):
         super().__init__(executor, function, module)
-        self.pack, self.binary, self.shared = pack, binary, shared
+        self.binary, self.shared, self.programs = binary, low.dynamic_shared, low.programs_per_block
+        kinds = "".join("P" if v.type.pointer else v.type.dtype.numpy.char for v in low.ir.params)
+        self.pack = struct.Struct(kinds + "0i" * (self.programs > 1)).pack
 
     @property
     def function(self) -> Any:
         return self.things[0]
+
+    @property
+    def start(self) -> Any:
+        """Takes the grid, the block, the packed arguments, bytes of shared memory and the stream. The grid counts
+        programs, of which a block may hold several."""
+        launch, several = self.function._launch_kernel, self.programs
+
+        def start(grid: tuple[int, int, int], block: Any, packed: bytes, shared: int, stream: Any) -> None:
+            x, y, z = grid
+            launch((-(-x // several), y, z), block, packed + INT(x), shared, stream)
+
+        return launch if several == 1 else start
 
 
 def nvcc_version() -> str:

@@ -66,12 +66,12 @@ def to_sass(cubin: bytes) -> str:
     return _through("nvdisasm", "-c", text=cubin, ending=".cubin")[1]
 
 
-def exact_threads(ptx: bytes) -> bytes:
-    """PTX whose maximum of threads is a requirement: the driver refuses a launch with any other number."""
-    return re.sub(rb"\.maxntid ([0-9, ]+)", rb".reqntid \1", ptx)
+def exact_block(ptx: bytes, block: tuple[int, int, int]) -> bytes:
+    """PTX whose maximum of threads is a requirement: the driver refuses a launch with any other block."""
+    return re.sub(rb"\.maxntid [0-9, ]+", b".reqntid %d, %d, %d" % block, ptx)
 
 
-def required_threads(ptx: bytes) -> tuple[int, int, int]:
+def required_block(ptx: bytes) -> tuple[int, int, int]:
     """The block that PTX demands."""
     found = re.search(rb"\.reqntid (\d+)(?:, (\d+))?(?:, (\d+))?", ptx)
     return tuple(int(n or 1) for n in found.groups()) if found else (0, 0, 0)  # type: ignore[return-value]

@@ -160,18 +160,28 @@ class Executor:
         kinds: list[Any] = []
         for t in (v.type for v in low.ir.params):
             kinds += [None, np.int64] if t.pointer else [np.uint8 if t.dtype is bool_ else t.dtype.numpy]
+        # >>> stage 4
+        kinds += [np.int32] * (low.programs_per_block > 1)
+        # <<<
         kernel.set_scalar_arg_dtypes(kinds)
         return kernel
 
-    def read_threads(self, loaded: Any) -> int:
+    def read_block(self, loaded: Any) -> tuple[int, ...]:
         """The work-group size that the binary demands."""
-        return int(loaded.get_work_group_info(self.cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, self.device)[0])
+        return tuple(loaded.get_work_group_info(self.cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, self.device))
 
     def launch(self, compiled: Any, grid: tuple[int, int, int], args: list, stream: object = None) -> None:
         flat = [x for a in args for x in (a[:2] if type(a) is tuple else (a,))]
         arrays = [x for a in args if type(a) is tuple for x in a[2:]]  # PyOpenCL's, with what has to be done before
         kernel, (x, y, z) = compiled.loaded, grid
-        threads = compiled.launch_threads
+        # >>> stage 4
+        block, several = compiled.launch_block, compiled.programs_per_block
+        size = (-(-x // several) * block[0], y * block[1], z * block[2])
+        flat += [x] * (several > 1)
+        # === before
+        # block = compiled.launch_threads, 1, 1
+        # size = x * block[0], y, z
+        # <<<
         queue = stream or self.queue
         if not isinstance(queue, self.cl.CommandQueue):
             raise LaunchError(f"stream is a {type(stream).__name__}; on this backend it is a pyopencl.CommandQueue")
@@ -179,8 +189,7 @@ class Executor:
         try:
             with self.lock:
                 kernel.set_args(*flat)
-                size = (x * threads, y, z), (threads, 1, 1)
-                event = self.cl.enqueue_nd_range_kernel(queue, kernel, *size, wait_for=before)
+                event = self.cl.enqueue_nd_range_kernel(queue, kernel, size, block, wait_for=before)
                 self.record(event)
             for array in arrays:
                 array.add_event(event)

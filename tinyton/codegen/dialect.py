@@ -29,8 +29,9 @@ class Dialect:
     high: dict[int, str]  # the upper half of a product of unsigned integers of so many bits
     program_id: tuple[str, ...]  # by axis
     num_programs: tuple[str, ...]
-    head: str  # with {name}, {params}, {attribute}, {threads}
+    head: str  # with {name}, {params}, {attribute}, {threads}, {programs}
     thread: str  # a thread's number
+    member: str  # which of the programs that share its block
     shared: str  # before an array in shared memory
     local: str  # before a pointer to it
     helpers: dict[str, str]
@@ -84,6 +85,7 @@ CUDA = Dialect(
     num_programs=tuple(f"(int)gridDim.{x}" for x in "xyz"),
     head='extern "C" __global__ void {attribute}\n{name}({params})\n{{',
     thread="threadIdx.x",
+    member="threadIdx.y",
     shared="__shared__ __align__(16)",
     local="",
     helpers={
@@ -127,8 +129,9 @@ OPENCL = Dialect(
     high={32: "mul_hi", 64: "mul_hi"},
     program_id=tuple(f"(int)get_group_id({axis})" for axis in range(3)),
     num_programs=tuple(f"(int)get_num_groups({axis})" for axis in range(3)),
-    head="__kernel __attribute__((reqd_work_group_size({threads}, 1, 1)))\nvoid {name}({params})\n{{",
+    head="__kernel __attribute__((reqd_work_group_size({threads}, {programs}, 1)))\nvoid {name}({params})\n{{",
     thread="get_local_id(0)",
+    member="get_local_id(1)",
     shared="__local __attribute__((aligned(16)))",
     local="__local ",
     helpers={

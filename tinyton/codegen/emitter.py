@@ -46,9 +46,9 @@ class Emitter(Writer):
 
     lanes = LANES
 
-    def __init__(self, plan: Plan, dialect: Dialect):
+    def __init__(self, plan: Plan, dialect: Dialect, programs: int = 1):
         super().__init__(plan.kernel, plan.threads, dialect)
-        self.plan = plan
+        self.plan, self.programs = plan, programs
         self.locals: dict[tuple[Value, Frame, int], str] = {}
         self.arrays: dict[Value, tuple[str, Layout]] = {}  # tiles in registers
         self.group: Group | None = None
@@ -102,9 +102,15 @@ class Emitter(Writer):
 
     def shuffle(self, value: str, lane: object, dtype: DType, kind: str = "_xor") -> str:
         """What another lane of the warp has: the one numbered ``lane``, or this one's number XOR it."""
-        members = (1 << min(32, self.threads)) - 1
+        members, width = (1 << min(32, self.threads * self.programs)) - 1, ""
+        # >>> stage 4
+        if self.programs > 1 and self.threads < 32:
+            if any(op.blocks for op in self.kernel.ops()):  # the programs of a warp may have to wait for each other
+                self.meet()
+            width = f", {self.threads}" * (kind == "")
+        # <<<
         small = dtype.register.bits < 32  # floats of 16 bits are floats in a thread
-        text = f"__shfl{kind}_sync({members:#x}, {'(int)' if small else ''}{value}, {lane})"
+        text = f"__shfl{kind}_sync({members:#x}, {'(int)' if small else ''}{value}, {lane}{width})"
         return f"({self.c(dtype)}){text}" if small else text
 
     def bits_of_thread(self, bits: list[int], scale: int) -> str:

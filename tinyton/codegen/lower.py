@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ..errors import Loc
@@ -13,6 +14,11 @@ from ..ops import OPS
 from ..passes.axisinfo import Info, analyse
 from ..passes.fold import drop_sure, fold
 from ..passes.plan import Plan, access_widths, make_plan
+
+# >>> stage 4
+from ..passes.threads import BLOCK, Together, tile_threads
+
+# <<<
 from ..passes.widen import widen
 from ..specialize import Specialization
 from .dialect import Dialect
@@ -35,6 +41,12 @@ class Lowered:
     held_bytes: int  # of them at a time
     stored: frozenset[str]
     divisors_used: frozenset[str]
+    programs_per_block: int = 1
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """The threads of a block: those of a program, and its programs."""
+        return self.threads, self.programs_per_block, 1
 
     @property
     def source(self) -> str:
@@ -135,9 +147,31 @@ def held(kernel: Kernel, sizes: Mapping[Value, int]) -> int:
 
 
 def lower(
-    kernel: Kernel, spec: Specialization, threads: int, dialect: Dialect, attribute: Callable[[int], str]
+    kernel: Kernel,
+    spec: Specialization,
+    threads: int,
+    dialect: Dialect,
+    attribute: Callable[[int], str],
+    share: bool = False,
 ) -> Lowered:
-    """IR to C for ``threads`` threads a program."""
+    """IR to C for ``threads`` threads a program. With ``share``, for fewer where its tiles are small, if the programs
+    that then share a block never have to meet in it."""
+    # >>> stage 4
+    if share and not kernel.shared_bytes and (few := tile_threads(kernel)) < threads:
+        with suppress(Together):
+            return _lower(kernel, spec, few, dialect, attribute, BLOCK // few)
+    # <<<
+    return _lower(kernel, spec, threads, dialect, attribute)
+
+
+def _lower(
+    kernel: Kernel,
+    spec: Specialization,
+    threads: int,
+    dialect: Dialect,
+    attribute: Callable[[int], str],
+    programs: int = 1,
+) -> Lowered:
     found: dict[frozenset, dict[Value, Info]] = {}
 
     def facts(divisors: dict[str, int]) -> dict[Value, Info]:
@@ -149,7 +183,8 @@ def lower(
     used = divisors_that_matter(kernel, spec, threads, facts)
     plan = make_plan(kernel, facts(spec.divisors(used)), threads)
     verify(plan.kernel, known)
-    emitter = Emitter(plan, dialect)
-    lines = emitter.kernel_text(attribute(threads))
+    emitter = Emitter(plan, dialect, programs)
+    lines = emitter.kernel_text(attribute(threads * programs))
     sizes = emitter.shared_bytes, sum(emitter.sizes.values()), held(plan.kernel, emitter.sizes)
-    return Lowered(kernel.name, emitter.symbol, plan.kernel, plan, lines, threads, *sizes, stored_params(kernel), used)
+    made = kernel.name, emitter.symbol, plan.kernel, plan, lines, threads, *sizes
+    return Lowered(*made, stored_params(kernel), used, programs)

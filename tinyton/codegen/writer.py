@@ -8,6 +8,11 @@ from ..dtypes import DType, bool_, int8, int16, int32, int64, uint8, uint16, uin
 from ..errors import Loc
 from ..ir import Block, Kernel, Op, Value, uses
 from ..ops import OPS
+
+# >>> stage 4
+from ..passes.threads import Together
+
+# <<<
 from .dialect import COMMON, CUDA, OPENCL, Dialect
 
 UNSIGNED = {int8: uint8, int16: uint16, int32: uint32, int64: uint64}
@@ -20,7 +25,7 @@ RESERVED = set(
     threadIdx blockIdx blockDim gridDim warpSize uchar ushort uint ulong size_t NAN INFINITY linux unix i386 vector
     pipe quad complex imaginary read_only write_only read_write sampler_t typeof concept requires consteval constinit
     static_assert static_cast const_cast dynamic_cast reinterpret_cast thread_local and_eq or_eq not_eq xor_eq
-    barrier get_group_id get_num_groups get_local_id shared_memory NULL EOF MAXFLOAT""".split()
+    barrier get_group_id get_num_groups get_local_id shared_memory program programs NULL EOF MAXFLOAT""".split()
 )
 CALLED = {name for name, e in OPS.items() if e.rule.__module__.endswith((".ops.math", ".ops.functions"))}
 CALLED |= {"fma", "fmax", "fmin", "fmod", "fabs", "floor", "copysign", "mul_hi"}
@@ -39,6 +44,8 @@ FRESH_SHARED = 8 * 1024  # as much may be taken without reuse: little enough not
 class Writer:
     """The text of one kernel on ``threads`` threads. ``lines`` holds (text, place in Python or None). An emitter, which
     knows how elements are spread over threads, extends it with `block` and `close`."""
+
+    programs = 1  # that share a block
 
     def __init__(self, kernel: Kernel, threads: int, dialect: Dialect):
         self.kernel, self.threads, self.dialect = kernel, threads, dialect
@@ -137,6 +144,7 @@ class Writer:
     def shared(self, dtype: DType, elements: int) -> str:
         """Shared memory for ``elements`` of ``dtype`` that nobody reads any more: a fresh piece, or, inside of blocks
         and when there is much already, the start of it all, behind a barrier."""
+        self.meet()
         size, first = elements * max(1, dtype.register.itemsize), -(-self.shared_bytes // 16) * 16
         if self.depth > 1 or first + size > FRESH_SHARED:
             first = -(-self.reserved // 16) * 16
@@ -146,7 +154,15 @@ class Writer:
 
     def barrier(self) -> None:
         if self.threads > 1:
+            self.meet()
             self.line(self.dialect.barrier)
+
+    def meet(self) -> None:
+        """Called before the threads of a program exchange something, unless it is a warp that does."""
+        # >>> stage 4
+        if self.programs > 1:
+            raise Together
+        # <<<
 
     # -- lines -----------------------------------------------------------------------------------------------------
 
@@ -164,6 +180,17 @@ class Writer:
                 self.line(f"// {text}")
 
     # -- expressions -----------------------------------------------------------------------------------------------
+
+    def program_id(self, axis: int) -> str:
+        return "program" if axis == 0 and self.programs > 1 else self.dialect.program_id[axis]
+
+    def num_programs(self, axis: int) -> str:
+        return "programs" if axis == 0 and self.programs > 1 else self.dialect.num_programs[axis]
+
+    def place(self) -> tuple[str, ...]:
+        """The program's place in the grid, for helper functions too."""
+        x, y, z = self.dialect.program_id
+        return f"{x} * {self.programs} + (int){self.dialect.member}" if self.programs > 1 else x, y, z
 
     def scalar(self, v: Value) -> str:
         return self.text[v]
@@ -219,10 +246,18 @@ class Writer:
                 params.append(f"{self.ctype(v)} {param}")
             else:
                 params.append(f"const {self.dialect.stored(v.type.dtype)} {param}")
+        top = [f"// kernel {ascii(self.kernel.name)[1:-1]}, {self.threads} thread{'s' * (self.threads > 1)} a program"]
+        # >>> stage 4
+        if self.programs > 1:
+            params.append("const int programs")
+            prologue.insert(0, f"    const int program = {self.place()[0]};\n    if (program >= programs) return;")
+            top[0] += f", {self.programs} programs a block"
+        # <<<
         self.block(self.kernel.body)
         self.close()
         body = self.lines
-        words = {"name": name, "params": ", ".join(params), "attribute": attribute, "threads": self.threads}
+        words = {"name": name, "params": ", ".join(params), "attribute": attribute}
+        words |= {"threads": self.threads, "programs": self.programs}
         head = self.dialect.head.format(**words).split("\n")
         if self.threads > 1:
             head.append(f"    const int thread = {self.dialect.thread};")
@@ -230,7 +265,6 @@ class Writer:
             head.append(f"    extern {self.dialect.shared} char shared_memory[];")
         elif self.shared_bytes:
             head.append(f"    {self.dialect.shared} char shared_memory[{self.shared_bytes}];")
-        top = [f"// kernel {ascii(self.kernel.name)[1:-1]}, {self.threads} thread{'s' * (self.threads > 1)} a program"]
         if self.dialect.name == "opencl":
             top.append("#pragma OPENCL FP_CONTRACT OFF")
         for helper in self.helpers.values():

@@ -52,12 +52,12 @@ def sites(kernel: Kernel) -> list[tuple[Op, int]]:
 
 def _emit(e, op):
     """A record an element. A program stops at an assert that fails, if it can: in one thread, or where CUDA's barrier
-    tells all threads of it."""
+    or warp tells all threads of it."""
     is_assert, layout = op.name == "device_assert", e.store_layout(op)
     together = e.fresh("failed") if is_assert and e.threads > 1 and e.dialect.name == "cuda" else ""
     if together:
         e.line(f"bool {together} = false;")
-    words = dict(zip("xyz", e.dialect.program_id, strict=True))
+    words = dict(zip("xyz", e.place(), strict=True))
     words |= {"memory": e.dialect.memory, "wide": e.c(uint64), "words": WORDS}
     claim = "atomicAdd(log, 1u)" if e.dialect.name == "cuda" else "atomic_inc(log)"
     add, where = e.helper("add_record", ADD, uint32, claim=claim, **words), sites(e.kernel)
@@ -79,7 +79,10 @@ def _emit(e, op):
     with e.once_per_element(layout):
         e.close_with(op, layout, element)
     if together:
-        e.line(f"if (__syncthreads_or({together})) return;")
+        if e.threads != 32:
+            e.meet()
+        vote = "__any_sync(0xffffffff, " if e.threads == 32 else "__syncthreads_or("
+        e.line(f"if ({vote}{together})) return;")
 
 
 def _print(run, op, *values):

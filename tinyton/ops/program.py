@@ -20,7 +20,7 @@ def _axis(axis: object) -> int:
 
 @op(
     numpy=lambda run, op: np.int32(run.program[op.attrs["axis"]]),
-    emit=lambda e, op: e.dialect.program_id[op.attrs["axis"]],
+    emit=lambda e, op: e.program_id(op.attrs["axis"]),
     kind="index",
     cheap=True,
 )
@@ -38,7 +38,7 @@ def program_id(b: Builder, axis: int = 0) -> Value:
 
 @op(
     numpy=lambda run, op: np.int32(run.grid[op.attrs["axis"]]),
-    emit=lambda e, op: e.dialect.num_programs[op.attrs["axis"]],
+    emit=lambda e, op: e.num_programs(op.attrs["axis"]),
     kind="index",
     cheap=True,
 )

@@ -1,11 +1,19 @@
-"""How many threads a program runs on, where the device has many: read off the tiles that a kernel reduces."""
+"""How many threads a program runs on, where the device has many: read off the tiles of a kernel."""
 
 from __future__ import annotations
 
 from math import prod
 
 from ..ir import Kernel
+from ..ops import OPS
 from .plan import padded
+
+BLOCK = 128  # threads of a block that several programs share
+WARP = 32
+
+
+class Together(Exception):
+    """The threads of a program have to meet, which they cannot in a block that programs share."""
 
 
 def choose_threads(kernel: Kernel) -> int:
@@ -16,3 +24,22 @@ def choose_threads(kernel: Kernel) -> int:
     while tiles and threads < 512 and max(tiles) > threads * 16:
         threads *= 2
     return threads
+
+
+def tile_threads(kernel: Kernel) -> int:
+    """The threads that a program has work for, 128 at most: each moves 16 bytes at once, and has at most sixteen of the
+    elements that it only computes. Fewer than 128 are for programs that share a block and do not meet in it; to reduce
+    a tile, they must be in one warp, with eight to sixteen elements each. A whole warp, so that programs do not wait
+    for each other in it, have those that may loop for long, stop, or reduce in branches and loops."""
+    ops = tuple(kernel.ops())
+    shapes = {v.type.shape for op in ops for v in (*op.operands, *op.results)}
+    most = max((prod(padded(shape)) for shape in shapes), default=1)
+    reduces = any(op.name == "reduce" for op in ops)
+    if reduces and most > 16 * WARP:
+        return BLOCK
+    places = {op.operands[0].type for op in ops if OPS[op.name].memory}
+    moved = max((prod(padded(t.shape)) * t.dtype.itemsize for t in places), default=0)
+    threads = min(most // 8, WARP) if reduces else max(most, moved) // 16
+    if any(op.name in ("while", "device_assert") or "stops" in op.attrs or op.blocks and reduces for op in ops):
+        threads = max(threads, WARP)
+    return min(max(threads, min(most, 2)), BLOCK)
