@@ -44,5 +44,5 @@ clean:
 	@touch $@
 
 .venv/test.stamp: .venv/book.stamp
-	$(INSTALL) '.[book,opencl,test,nvcc]'
+	$(INSTALL) '.[book,opencl,test,nvcc,nvrtc]'
 	@touch $@

@@ -359,6 +359,23 @@ def test_flags_that_nvcc_takes_from_the_environment_are_in_the_key(cuda, monkeyp
     assert len(built) == 3
 
 
+def test_each_compiler_has_its_own_entries(cuda, monkeypatch):
+    from tinyton.backends import nvcc, nvrtc
+
+    module = SimpleNamespace(get_function=lambda name: None)
+    cuda.arch, cuda._key, cuda.cu.module_from_buffer, built = "sm_90", "cuda", lambda binary: module, []
+    cuda._compile = lambda low, options: built.append(cuda.key()) or b"binary"
+    monkeypatch.setattr(nvrtc, "version", lambda: "nvrtc 13.0")
+    monkeypatch.setattr(nvcc, "version", lambda: "nvcc 13.0.88")
+    monkeypatch.setenv("TINYTON_BACKEND", "interpreter")
+    value = np.random.default_rng().integers(1 << 30)
+    low = kernel(f"@tt.jit\ndef k(x):\n    tt.store(x, {value})").compile(np.zeros(1, np.int32)).low
+    for word in ("nvcc", "nvrtc", "", "nvrtc"):
+        monkeypatch.setenv("TINYTON_COMPILER", word)
+        cuda.build(low)
+    assert built == ["cuda nvcc 13.0.88", "cuda nvrtc 13.0"]
+
+
 # Names and texts
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from .backends import nvcc
+from .backends import nvcc, nvrtc
 from .backends.cuda import FLAGS
 from .cache import build_options
 from .codegen.lower import Lowered
@@ -107,7 +107,7 @@ def compile(  # noqa: A001  (tt.compile)
     ... def double(x, n, BLOCK: tt.constexpr):
     ...     i = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
     ...     tt.store(x + i, 2 * tt.load(x + i, mask=i < n), mask=i < n)
-    >>> from tinyton.backends import nvcc
+    >>> from tinyton.backends import nvcc, nvrtc
     >>> if nvcc.find("nvcc"):
     ...     built = tt.compile(double, {"x": "*float32:16", "n": "int32"}, target="sm_80", BLOCK=1024)
     ...     assert built.reqntid == (128, 1, 1)
@@ -118,7 +118,8 @@ def compile(  # noqa: A001  (tt.compile)
     _, spec, ir, low = for_gpu(kernel, (), {**signature, **meta}, lambda n, x: parse({n: x})[n], share, asserts=False)
     if len(ir.params) > len(spec.args):
         raise LaunchError(f"{low.name} prints, which takes a launch by tinyton; build it without device_print")
-    ptx = nvcc.exact_block(nvcc.to_ptx(low.located, target, [*FLAGS, *build_options()]), low.block)
+    text = low.located, target, [*FLAGS, *build_options()]
+    ptx = nvcc.exact_block(nvrtc.to_ptx(*text, low.name) if nvrtc.chosen() else nvcc.to_ptx(*text), low.block)
     if ptx_version is not None:
         if not re.fullmatch(r"\d+\.\d+", str(ptx_version)):
             raise KernelValueError(f'ptx_version is a text like "8.0", not {ptx_version!r}')

@@ -26,7 +26,7 @@ from ..dtypes import DType
 from ..errors import BackendError, LaunchError
 from ..ops import OPS
 from ..passes.threads import choose_threads
-from . import nvcc
+from . import nvcc, nvrtc
 
 INT = struct.Struct("i").pack
 FLAGS = ["-fmad=false", "-std=c++17"]
@@ -84,7 +84,7 @@ class Executor:
         }
         words = {"threads": "THREADS", "registers": "REGISTERS", "shared": "SHARED_MEMORY", "blocks": "BLOCKS"}
         self.per_sm = {w: d.get_attribute(getattr(a, f"MAX_{n}_PER_MULTIPROCESSOR")) for w, n in words.items()}
-        self._key = f"cuda {self.arch} {cu.get_version()} {nvcc_version()}"
+        self._key = f"cuda {self.arch} {cu.get_version()}"
 
     def _leave(self) -> None:
         with suppress(self.cu.Error):
@@ -150,11 +150,11 @@ class Executor:
             "capability": "{}.{}".format(*self.capability),
             "driver": _system_driver() or f"{driver // 1000}.{driver % 1000 // 10}",
             "runtime": f"{runtime[0]}.{runtime[1]}",
-            "compiler": nvcc_version(),
+            "compiler": compiler(),
         }
 
     def key(self) -> str:
-        return self._key
+        return f"{self._key} {compiler()}"
 
     def attribute(self, threads: int, programs: int | None = None) -> str:
         """How the source says the threads of a block: as a maximum, which `exact_block` makes a requirement. (From
@@ -163,10 +163,10 @@ class Executor:
         return f"__launch_bounds__({threads}{f', {programs}' if programs else ''})"
 
     def build(self, low: Any) -> Any:
-        """The loaded function and how to pack its arguments, from the disk cache or from nvcc."""
+        """The loaded function and how to pack its arguments, from the disk cache or from the compiler."""
         options = [*FLAGS, *cache.build_options()]
         own = [os.environ.get(f"NVCC_{word}_FLAGS", "") for word in ("PREPEND", "APPEND")]  # nvcc reads them by itself
-        entry = cache.Entry(low.source, self._key, " ".join(options + own))
+        entry = cache.Entry(low.source, self.key(), " ".join(options + own))
         with self.here():
             binary, module = entry.read(), None
             if binary is not None:
@@ -187,13 +187,17 @@ class Executor:
 
     def _compile(self, low: Any, options: list[str]) -> bytes:
         """What `SourceModule` does, without its cache, which warns with paths when it is cold."""
-        from pycuda import compiler, driver
+        from pycuda import compiler as pycuda
+        from pycuda import driver
 
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 how = {"arch": self.arch, "target": "ptx", "no_extern_c": True, "cache_dir": False}
-                ptx = compiler.compile(low.located, nvcc=nvcc.find("nvcc") or "nvcc", options=options, **how)
+                if nvrtc.chosen():
+                    ptx = nvrtc.to_ptx(low.located, self.arch, options, low.name)
+                else:
+                    ptx = pycuda.compile(low.located, nvcc=nvcc.find("nvcc") or "nvcc", options=options, **how)
         except driver.CompileError as error:
             raise BackendError(f"nvcc refused kernel {low.name}:\n{error.stderr or error}") from None
         except OSError:
@@ -397,11 +401,9 @@ class Loaded(Owned):
         return launch if several == 1 else start
 
 
-def nvcc_version() -> str:
-    if not nvcc.find("nvcc"):
-        return "none"
-    found = re.search(r"release [\d.]+, V([\d.]+)", nvcc.run("nvcc", "--version"))
-    return f"nvcc {found[1]}" if found else "nvcc"
+def compiler() -> str:
+    """What makes PTX of the source, with its version."""
+    return nvrtc.version() if nvrtc.chosen() else nvcc.version()
 
 
 def _system_driver() -> str | None:

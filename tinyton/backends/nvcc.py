@@ -42,6 +42,14 @@ def run(program: str, *arguments: str) -> str:
     return done.stdout + done.stderr
 
 
+@cache
+def version() -> str:
+    if not find("nvcc"):
+        return "none"
+    found = re.search(r"release [\d.]+, V([\d.]+)", run("nvcc", "--version"))
+    return f"nvcc {found[1]}" if found else "nvcc"
+
+
 def _through(program: str, *options: str, text: bytes, ending: str) -> tuple[bytes, str]:
     """What a program makes of a file with this content, and what it prints."""
     with tempfile.TemporaryDirectory() as folder:
