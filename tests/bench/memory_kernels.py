@@ -176,7 +176,7 @@ def layernorm_backward(dy, x, w, mean, rstd, dx, parts, rows, cols, BLOCK: tt.co
     mask = j < cols
     weight = tt.load(w + j, mask=mask).to(tt.float32)
     dw, db = tt.zeros((BLOCK,), tt.float32), tt.zeros((BLOCK,), tt.float32)
-    for row in range(p, rows, tt.num_programs(0)):
+    for row in tt.range(p, rows, tt.num_programs(0), num_stages=2):
         scale = tt.load(rstd + row)
         g = tt.load(dy + row * cols + j, mask=mask).to(tt.float32)
         v = (tt.load(x + row * cols + j, mask=mask).to(tt.float32) - tt.load(mean + row)) * scale
@@ -205,7 +205,7 @@ def rmsnorm_backward(dy, x, w, rstd, dx, parts, rows, cols, BLOCK: tt.constexpr)
     mask = j < cols
     weight = tt.load(w + j, mask=mask).to(tt.float32)
     dw = tt.zeros((BLOCK,), tt.float32)
-    for row in range(p, rows, tt.num_programs(0)):
+    for row in tt.range(p, rows, tt.num_programs(0), num_stages=2):
         scale = tt.load(rstd + row)
         g = tt.load(dy + row * cols + j, mask=mask).to(tt.float32)
         v = tt.load(x + row * cols + j, mask=mask).to(tt.float32) * scale

@@ -15,6 +15,10 @@ from ..passes.axisinfo import Info, analyse
 from ..passes.fold import drop_sure, fold
 from ..passes.plan import Plan, access_widths, make_plan
 
+# >>> stage 7
+from ..passes.prefetch import prefetch
+
+# <<<
 # >>> stage 4
 from ..passes.threads import BLOCK, Together, tile_threads
 
@@ -172,6 +176,9 @@ def _lower(
     attribute: Callable[[int], str],
     programs: int = 1,
 ) -> Lowered:
+    # >>> stage 7
+    kernel = prefetch(kernel, threads)
+    # <<<
     found: dict[frozenset, dict[Value, Info]] = {}
 
     def facts(divisors: dict[str, int]) -> dict[Value, Info]:

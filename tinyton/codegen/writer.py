@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ..dtypes import DType, bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 from ..errors import Loc
@@ -25,7 +27,7 @@ RESERVED = set(
     threadIdx blockIdx blockDim gridDim warpSize uchar ushort uint ulong size_t NAN INFINITY linux unix i386 vector
     pipe quad complex imaginary read_only write_only read_write sampler_t typeof concept requires consteval constinit
     static_assert static_cast const_cast dynamic_cast reinterpret_cast thread_local and_eq or_eq not_eq xor_eq
-    barrier get_group_id get_num_groups get_local_id shared_memory program programs NULL EOF MAXFLOAT""".split()
+    barrier get_group_id get_num_groups get_local_id shared_memory scratch program programs NULL EOF MAXFLOAT""".split()
 )
 CALLED = {name for name, e in OPS.items() if e.rule.__module__.endswith((".ops.math", ".ops.functions"))}
 CALLED |= {"fma", "fmax", "fmin", "fmod", "fabs", "floor", "copysign", "mul_hi"}
@@ -57,8 +59,11 @@ class Writer:
         self.taken: set[str] = set()
         self.text: dict[Value, str] = {}  # scalars: the C that reads them
         self.helpers: dict[str, str] = {}
-        self.reserved = kernel.shared_bytes
-        self.shared_bytes = self.reserved  # of which the first are the kernel's own buffer
+        self.own_bytes = -(-kernel.shared_bytes // 16) * 16  # the kernel's buffer, and pieces that an op has for itself
+        self.scratch_bytes = 0  # what comes after those, for all others
+        self.turns: list[str] = []
+        self.round = 0  # how deep the body of the innermost loop is
+        self.met = False  # whether the threads have waited for each other in this round
         self.sizes: dict[Value, int] = {}  # bytes of a tile in one thread
         self.said: tuple[str, int] | None = None
         self.op: Op | None = None
@@ -142,20 +147,41 @@ class Writer:
         return value
 
     def shared(self, dtype: DType, elements: int) -> str:
-        """Shared memory for ``elements`` of ``dtype`` that nobody reads any more: a fresh piece, or, inside of blocks
-        and when there is much already, the start of it all, behind a barrier."""
+        """Shared memory for ``elements`` of ``dtype`` that nobody reads any more, to be written, and read behind a
+        barrier: a piece of its own while there is room, else what others have used too, behind a barrier more. In a
+        loop, threads may still read when others write in the next round: unless there is a barrier in between, they use
+        two pieces in turn."""
         self.meet()
-        size, first = elements * max(1, dtype.register.itemsize), -(-self.shared_bytes // 16) * 16
-        if self.depth > 1 or first + size > FRESH_SHARED:
-            first = -(-self.reserved // 16) * 16
-            self.barrier()  # the last readers may still be at it, in the last round of a loop too
-        self.shared_bytes = max(self.shared_bytes, first + size)
-        return f"(({self.dialect.local}{self.c(dtype)}*){f'(shared_memory + {first})' if first else 'shared_memory'})"
+        size, place = -(-elements * max(1, dtype.register.itemsize) // 16) * 16, ["shared_memory"]
+        twice = self.round > 0 and not self.met and self.threads > 1
+        if self.own_bytes + size * (1 + twice) > FRESH_SHARED:
+            self.scratch_bytes = max(self.scratch_bytes, size)
+            self.barrier()
+            return f"(({self.dialect.local}{self.c(dtype)}*)scratch)"
+        place += [str(self.own_bytes)] * (self.own_bytes > 0)
+        self.own_bytes += size * (1 + twice)
+        if twice:
+            place.append(self.fresh("turn"))
+            self.turns.append(place[-1])
+            self.line(f"{place[-1]} ^= {size};")
+        return f"(({self.dialect.local}{self.c(dtype)}*){parenthesised(' + '.join(place))})"
 
     def barrier(self) -> None:
         if self.threads > 1:
             self.meet()
             self.line(self.dialect.barrier)
+            self.met |= self.depth == self.round
+
+    @property
+    def shared_bytes(self) -> int:
+        return self.own_bytes + self.scratch_bytes
+
+    @contextmanager
+    def rounds(self) -> Iterator[None]:
+        """Around the body of a loop."""
+        outer, self.round, self.met = (self.round, self.met), self.depth, False
+        yield
+        self.round, self.met = outer
 
     def meet(self) -> None:
         """Called before the threads of a program exchange something, unless it is a warp that does."""
@@ -265,6 +291,9 @@ class Writer:
             head.append(f"    extern {self.dialect.shared} char shared_memory[];")
         elif self.shared_bytes:
             head.append(f"    {self.dialect.shared} char shared_memory[{self.shared_bytes}];")
+        if self.scratch_bytes:
+            head.append(f"    {self.dialect.local}char* const scratch = shared_memory + {self.own_bytes};")
+        head += [f"    int {turn} = 0;" for turn in self.turns]
         if self.dialect.name == "opencl":
             top.append("#pragma OPENCL FP_CONTRACT OFF")
         for helper in self.helpers.values():

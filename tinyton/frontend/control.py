@@ -263,7 +263,7 @@ def for_loop(t: Tracer, node: ast.For) -> None:
     if not isinstance(node.target, ast.Name):
         raise KernelSyntaxError("a loop counts with one name: for k in range(n)", t.loc(node.target))
     with t.at(call):
-        bounds = bounds_of(t, call, kind)  # type: ignore[arg-type]
+        bounds, stages = bounds_of(t, call, kind)  # type: ignore[arg-type]
         # >>> stage 6
         if t.source.spelling and isinstance(bounds[2], int) and bounds[2] <= 0:
             raise KernelTypeError(f"the step of a range is positive, not {bounds[2]}; count up, and compute the rest")
@@ -272,11 +272,12 @@ def for_loop(t: Tracer, node: ast.For) -> None:
             raise KernelValueError("the step of a range cannot be 0")
         if word == "static_range":
             bounds = tuple(map(constant_int, bounds, BOUNDS))
-    return unroll(t, node, range(*bounds)) if word == "static_range" else counted(t, node, bounds)  # type: ignore[arg-type]
+    return unroll(t, node, range(*bounds)) if word == "static_range" else counted(t, node, bounds, stages)  # type: ignore[arg-type]
 
 
-def bounds_of(t: Tracer, call: ast.Call, kind: object) -> tuple[object, ...]:
-    """Start, stop and step of a range. The hints of ``tt.range`` are looked at, and have no effect."""
+def bounds_of(t: Tracer, call: ast.Call, kind: object) -> tuple[tuple[object, ...], int | None]:
+    """Start, stop and step of a range, and ``num_stages``. The other hints of ``tt.range`` are looked at, and have no
+    effect."""
     given = {k.arg: t.visit(k.value) for k in call.keywords}
     bounds = [t.visit(a) for a in call.args]
     for k, word in enumerate(BOUNDS if kind is not range else ()):
@@ -287,8 +288,8 @@ def bounds_of(t: Tracer, call: ast.Call, kind: object) -> tuple[object, ...]:
         raise KernelSyntaxError("a range takes one to three numbers: range(stop), range(start, stop), and a step")
     for word, x in given.items():
         if x is not None:
-            constant_int(int(x) if isinstance(x, bool) else x, str(word))
-    return (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+            given[word] = constant_int(int(x) if isinstance(x, bool) else x, str(word))
+    return (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3], given.get("num_stages")  # type: ignore[return-value]
 
 
 def unroll(t: Tracer, node: ast.For, values: Iterable[object]) -> None:
@@ -311,7 +312,7 @@ def unroll(t: Tracer, node: ast.For, values: Iterable[object]) -> None:
         t.env.pop(flag, None)
 
 
-def counted(t: Tracer, node: ast.For, bounds: tuple[object, ...]) -> None:
+def counted(t: Tracer, node: ast.For, bounds: tuple[object, ...], stages: int | None) -> None:
     """A loop over a range at run time."""
     with t.at(node.iter):
         values = [value_of(t.builder, x, None) for x in bounds]
@@ -321,7 +322,7 @@ def counted(t: Tracer, node: ast.For, bounds: tuple[object, ...]) -> None:
         dtype = reduce(dtypes.promote, (v.type.dtype for v in values), int32)
         values = [cast_value(t.builder, v, dtype) for v in values]
     index = Value(Type(dtype), node.target.id)  # type: ignore[attr-defined]
-    Loop(t, node, index, True).trace("for", values, None)
+    Loop(t, node, index, True).trace("for", values, None, {} if stages is None else {"stages": stages})
 
 
 @visits(ast.While)
@@ -330,7 +331,7 @@ def while_loop(t: Tracer, node: ast.While) -> None:
         raise KernelSyntaxError("while ... else is not supported in a kernel; set a flag before break, and test it")
     start = condition(t, node.test)
     if start is not False:
-        Loop(t, node, None, start).trace("while", [], lambda: condition(t, node.test))
+        Loop(t, node, None, start).trace("while", [], lambda: condition(t, node.test), {})
 
 
 class Loop:
@@ -417,7 +418,9 @@ class Loop:
                     raise KernelTypeError(what, t.loc(self.node))
         return out
 
-    def trace(self, word: str, operands: list[Value], again: Callable[[], object] | None) -> None:
+    def trace(
+        self, word: str, operands: list[Value], again: Callable[[], object] | None, attrs: dict[str, object]
+    ) -> None:
         """Traces rounds until the types of what is carried hold still, and appends the op."""
         t, notes = self.t, len(self.t.builder.notes)
         guessed = False
@@ -452,7 +455,7 @@ class Loop:
         results = {leaf: Value(params[leaf].type, t.ir_name(leaf[0])) for leaf in order}
         first = (self.index,) if self.index else ()
         block = Block((*first, *(params[leaf] for leaf in order)), tuple(ops), tuple(yields))
-        attrs = {"stops": True} if word == "for" and stops else {}
+        attrs = {**attrs, "stops": True} if word == "for" and stops else attrs
         t.builder.ops.append(Op(word, (*operands, *starts), tuple(results.values()), attrs, (block,), t.loc(self.node)))
         for n in self.start:
             if n != "?go":

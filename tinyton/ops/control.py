@@ -25,6 +25,11 @@ ROUNDS = """
 def _carry(e, op) -> str:
     """Declares what goes round; gives the C of the flag that a loop goes on by."""
     for start, param, _, result in op.carried:
+        # >>> stage 7
+        if start in e.made and e.made[start].name == "load_ahead":
+            e.alias(param, start)
+            continue
+        # <<<
         e.carry(param, start)
         e.alias(result, param)
     return e.scalar(op.carried[0][1]) if op.name == "while" or "stops" in op.attrs else ""
@@ -32,7 +37,8 @@ def _carry(e, op) -> str:
 
 def _round(e, op) -> None:
     (body,) = op.blocks
-    e.block(body)
+    with e.rounds():
+        e.block(body)
     e.assign(tuple(param for _, param, _, _ in op.carried), body.yields)
     e.shut()
 

@@ -108,8 +108,10 @@ def _loop(op: Op, facts: dict[Value, Info]) -> None:
     (body,) = op.blocks
     if op.head:
         low, high, step = (facts[v] for v in op.head)
-        bounds = (low.low, max(low.low, high.high - 1)) if step.low > 0 else (-INF, INF)
-        facts[body.params[0]] = Info((), min(low.divisor, step.divisor), *bounds)
+        dtype, bounds = body.params[0].type.dtype, (-INF, INF)
+        if step.low > 0 and step.within(dtype) and low.within(dtype):
+            bounds = low.low, max(low.low, high.high - 1)
+        facts[body.params[0]] = _held(dtype, min(low.divisor, step.divisor), *bounds)
     start = [_start(param, facts[first]) for first, param, _, _ in op.carried]
     while True:  # the facts only get weaker, so this ends
         for (_, param, _, _), info in zip(op.carried, start, strict=True):
@@ -125,6 +127,12 @@ def _loop(op: Op, facts: dict[Value, Info]) -> None:
         start = after
     for v, info in zip(op.results, start, strict=True):
         facts[v] = info
+
+
+def _held(dtype: DType, divisor: int, low: float, high: float) -> Info:
+    """Facts about an integer as it is, whatever may have wrapped around: ``i + arange(0, 8)`` fits if 8 divides i."""
+    high = min(high, dtype.range[1])
+    return Info((), divisor, max(low, dtype.range[0]), high - high % divisor)
 
 
 def _start(param: Value, first: Info) -> Info:
@@ -152,11 +160,15 @@ def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
         start: int = op.attrs["start"]  # type: ignore[assignment]
         return Info((1,), power(start), start, start + t.shape[0] - 1)
     if op.name in ("program_id", "num_programs"):
-        return Info((), 1, 0, (1 << 31) - 1)
+        return Info((), 1, int(op.name == "num_programs"), (1 << 31) - 1)
     if op.name in HINTS:
         return _promised(op, xs[0])
     if op.name in ("convert", "within"):
         return xs[0]
+    # >>> stage 7
+    if op.name == "following":
+        return _held(t.dtype, min(xs[0].divisor, xs[2].divisor), xs[0].low, xs[0].high)
+    # <<<
     if op.name == "permute":
         steps = tuple(xs[0].steps[d] for d in op.attrs["order"])  # type: ignore[attr-defined]
         return replace(xs[0], steps=steps, heads=())

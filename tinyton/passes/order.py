@@ -142,6 +142,10 @@ def fences(kernel: Kernel, layouts: dict[Op, Layout], facts: dict[Value, Info]) 
         known = Access(True, None, (object(),))
         return here if sem in ("relaxed", "acquire") else known, known if op.results and sem[:3] == "acq" else here
 
+    def waits(reduce: Op) -> bool:
+        """True if warps tell each other what is left of a whole tile, which they do by a barrier."""
+        return not reduce.result.type.shape and any(any(basis) for basis in layouts[reduce].thread[5:])
+
     written = {trace(op.operands[0])[0] for op in ops if OPS[op.name].writes}
     constant = set() if None in written else set(kernel.params) - written
 
@@ -151,7 +155,7 @@ def fences(kernel: Kernel, layouts: dict[Op, Layout], facts: dict[Value, Info]) 
                 rounds, inner = Rounds(op, facts), walk(op.blocks[0], before)
                 inner = {rounds.again(a) for a in inner}
                 before |= walk(op.blocks[0], before | inner)  # a round follows a round, or there is none
-            elif op.name == "debug_barrier":
+            elif op.name == "debug_barrier" or op.name == "reduce" and waits(op):
                 before = frozenset()
             elif op.blocks:
                 before = frozenset().union(*(walk(b, before) for b in op.blocks))

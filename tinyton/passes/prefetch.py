@@ -1,0 +1,144 @@
+"""Loads that run ahead: what a round of a loop loads is asked for before the work of the round before it, which then
+goes on while memory answers. (The idea: Lam, *Software pipelining*, 1988.)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from math import prod
+
+from ..dtypes import bool_
+from ..ir import Block, Builder, Kernel, Op, Type, Value, walk
+from ..ops import OPS
+from .fold import fold
+from .plan import padded
+
+HELD_BYTES = 128  # of a thread's registers, at most: more would cost occupancy
+
+
+def prefetch(kernel: Kernel, threads: int) -> Kernel:
+    """Before: ``for k: x = load p + k; ...``. After: ``a = load_ahead p + low; for k, a: x = loaded a;
+    a = load_ahead p + next k; ...``, where nothing is loaded for a round that there is not. A load runs ahead if its
+    addresses follow from the number of the round, and if nothing in the loop may write what it reads: a store is passed
+    only in a ``tt.range(..., num_stages=2)``."""
+    slots = count()
+
+    def block(old: Block) -> Block:
+        b = Builder()
+        for op in old.ops:
+            inner = tuple(block(x) for x in op.blocks)
+            op = op if inner == op.blocks else replace(op, blocks=inner)
+            loads = _loads(op, threads)
+            b.ops.append(_rotated(b, op, loads, slots) if loads else op)
+        return old if tuple(b.ops) == old.ops else replace(old, ops=tuple(b.ops))
+
+    body = block(kernel.body) if threads > 1 else kernel.body
+    return kernel if body is kernel.body else fold(replace(kernel, body=body))
+
+
+def _loads(loop: Op, threads: int) -> list[Op]:
+    """The loads of a loop that may run ahead: of those in the body itself, as many as there is room for."""
+    asked = loop.attrs.get("stages")
+    if loop.name != "for" or "stops" in loop.attrs or asked is not None and asked < 2:  # type: ignore[operator]
+        return []
+    (body,) = loop.blocks
+    ops = tuple(walk(body))
+    if not asked and not any(op.name == "reduce" or OPS[op.name].apart for op in ops):
+        return []  # threads that never wait for each other are at different places of a round anyway
+    for op in ops:
+        entry = OPS[op.name]
+        stores = entry.moves and entry.writes and (asked or op.operands[0].type.shared)
+        if op.name == "inline_asm" or entry.effect and not (op.blocks or stores or op.name == "assume"):
+            return []
+    known, changing = _known(loop)
+    room, found = HELD_BYTES, []
+    for op in body.ops:
+        if op.name != "load" or "volatile" in op.attrs or op.operands[0].type.shared:
+            continue
+        size = max(1, prod(padded(op.result.type.shape)) // threads) * op.result.type.dtype.itemsize
+        if size <= room and known.issuperset(op.operands) and not changing.isdisjoint(op.operands):
+            room -= size
+            found.append(op)
+    return found
+
+
+def _known(loop: Op) -> tuple[set[Value], set[Value]]:
+    """The values that the next round will have and that are easy to tell a round earlier; and those of them that change
+    from round to round."""
+    (body,) = loop.blocks
+    made = {v for op in body.ops for v in op.results}.union(body.params)
+    fixed = {v for op in body.ops for v in (*op.operands, *body.yields)} - made
+    params = set(body.params)
+    while True:
+        known, changing = fixed | params, set(params)
+        for op in body.ops:
+            entry = OPS[op.name]
+            easy = entry.cheap or entry.kind in ("view", "index") or op.results and not op.result.type.shape
+            if easy and entry.kind != "statement" and known.issuperset(op.operands):
+                known.update(op.results)
+                if not changing.isdisjoint(op.operands):
+                    changing.update(op.results)
+        kept = {body.params[0]}.union(p for _, p, end, _ in loop.carried if p in params and end in known)
+        if kept == params:
+            return known, changing
+        params = kept
+
+
+def _needed(body: Block, values: list[Value]) -> set[Value]:
+    """``values`` and all that they are made of."""
+    found = set(values)
+    for op in reversed(body.ops):
+        if not found.isdisjoint(op.results):
+            found.update(op.operands)
+    return found
+
+
+def _again(b: Builder, body: Block, values: list[Value], given: dict[Value, Value]) -> dict[Value, Value]:
+    """Appends what computes ``values`` again, for a round that begins with ``given``, and adds the results to that."""
+    needed, new = _needed(body, values), dict(given)
+    for op in body.ops:
+        if not needed.isdisjoint(op.results):
+            new[op.result] = Value(op.result.type)
+            b.ops.append(replace(op, operands=tuple(new.get(v, v) for v in op.operands), results=(new[op.result],)))
+    return new
+
+
+def _rotated(b: Builder, loop: Op, loads: list[Op], slots: Iterator[int]) -> Op:
+    """The loop with ``loads`` a round ahead; what comes before it is appended."""
+    (body,) = loop.blocks
+    index, (low, stop, step) = body.params[0], loop.head
+    wanted = [v for op in loads for v in op.operands]
+    needed = _needed(body, wanted)
+    carried = [(start, p, end) for start, p, end, _ in loop.carried if p in needed]
+    inner, numbers = Builder(), [next(slots) for _ in loads]
+    b.loc = None
+
+    def ask(b: Builder, there: Value, given: dict[Value, Value]) -> tuple[Value, ...]:
+        """The loads for the round that begins with ``given``, if it is ``there``."""
+        new, found = _again(b, body, wanted, given), []
+        for op, slot in zip(loads, numbers, strict=True):
+            b.loc = op.loc
+            ptr, *rest = (new.get(v, v) for v in op.operands)
+            found.append(b.add("load_ahead", (ptr, there, *rest), op.result.type, slot=slot, **op.attrs))
+        return tuple(found)
+
+    def begins(b: Builder, k: Value, first: bool) -> tuple[Value, Value]:
+        """Whether there is a round after the one of ``k`` (or from ``k`` on), and its number."""
+        there, after = Value(Type(bool_), "more"), Value(k.type, "" if first else f"next_{index.name}")
+        b.ops.append(Op("more", (k, stop, step), (there,), {"first": first}))
+        b.ops.append(Op("following", (k, there, step), (after,), {"first": first}))
+        return there, after
+
+    some, k = begins(b, low, True)
+    first = ask(b, some, {index: k} | {p: start for start, p, _ in carried})
+    held = tuple(Value(v.type, op.result.name) for v, op in zip(first, loads, strict=True))
+    for v, op, slot in zip(held, loads, numbers, strict=True):
+        inner.ops.append(Op("loaded", (v,), op.results, {"slot": slot}, (), op.loc))
+    more, k = begins(inner, index, False)
+    ends = _again(inner, body, [end for _, _, end in carried], {})
+    then = ask(inner, more, {index: k} | {p: ends.get(end, end) for _, p, end in carried})
+    rest = (op for op in body.ops if op not in loads)
+    new = Block((*body.params, *held), (*inner.ops, *rest), (*body.yields, *then))
+    results = (*loop.results, *(Value(v.type) for v in held))
+    return replace(loop, operands=(*loop.operands, *first), results=results, blocks=(new,))
