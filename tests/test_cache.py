@@ -107,7 +107,8 @@ def test_what_makes_a_new_variant(executor, change):
 
 
 def test_divisibility_makes_a_variant_only_where_it_changes_the_code(compiler):
-    """A row stride that 16 divides lets every row be read in vectors; a length does not matter, nor does one thread."""
+    """A row stride that 16 divides lets every row be read in vectors, and a length lets none of those be in part off; on
+    one thread nothing of it matters."""
 
     def run(columns, stride, threads):
         x = np.arange(8 * stride, dtype=np.float32).reshape(8, stride)
@@ -117,15 +118,18 @@ def test_divisibility_makes_a_variant_only_where_it_changes_the_code(compiler):
         assert not out[:, columns:].any()
 
     rows._cache.clear()
-    for columns, stride in ((100, 128), (112, 128), (100, 144), (100, 160)):
+    for columns, stride in ((100, 128), (111, 128), (100, 144), (100, 160)):
         run(columns, stride, 32)
     assert len(rows._cache) == 1
-    for stride in (101, 130, 144, 101):
-        run(100, stride, 32)
+    for columns, stride in ((112, 128), (96, 144)):
+        run(columns, stride, 32)
     assert len(rows._cache) == 2
+    for columns, stride in ((100, 101), (100, 130), (100, 144)):
+        run(columns, stride, 32)
+    assert len(rows._cache) == 3
     rows._cache.clear()
-    for stride in (101, 128):
-        run(100, stride, 1)
+    for columns, stride in ((100, 101), (100, 128), (112, 128)):
+        run(columns, stride, 1)
     assert len(rows._cache) == 1
 
 

@@ -21,10 +21,9 @@ import numpy as np
 
 from .. import cache
 from ..codegen.dialect import CUDA
-from ..codegen.scope import mask_of
 from ..dtypes import DType
 from ..errors import BackendError, LaunchError
-from ..ops import OPS
+from ..ops import OPS, mask_of
 from ..passes.threads import choose_threads
 from . import nvcc, nvrtc
 

@@ -17,10 +17,10 @@ from ..dtypes import DType
 from ..errors import Loc
 from ..ir import Block, Op, Value
 from ..layout import Frame, Layout, blocked
-from ..ops import OPS
+from ..ops import OPS, mask_of
 from ..passes.plan import Plan, identity, padded, seen, viewed
 from .dialect import Dialect
-from .scope import LONG, Scope, mask_of, thread_bits, times
+from .scope import LONG, Scope, thread_bits, times
 from .writer import CALLED, Writer, parenthesised
 
 Joined = Callable[["Emitter", Op, Scope], None]

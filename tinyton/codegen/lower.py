@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ..errors import Loc
 from ..frontend import Source, trace
 from ..ir import Block, Kernel, Op, Value, verify
-from ..ops import OPS
+from ..ops import OPS, mask_of
 from ..passes.axisinfo import Info, analyse
 from ..passes.fold import drop_sure, fold
 from ..passes.plan import Plan, access_widths, make_plan
@@ -107,13 +107,15 @@ def origins(kernel: Kernel, values: Iterable[Value], pointers: bool = False) -> 
 def divisors_that_matter(
     kernel: Kernel, spec: Specialization, threads: int, facts: Callable[[dict[str, int]], dict[Value, Info]]
 ) -> frozenset[str]:
-    """The integer arguments whose divisibility by 16 changes the width of some access. ``facts(divisors)`` analyses."""
+    """The integer arguments whose divisibility by 16 changes how much some access takes at once. ``facts(divisors)``
+    analyses."""
     if threads == 1:
         return frozenset()
-    moved = origins(kernel, (op.operands[0] for op in kernel.ops() if OPS[op.name].moves))
+    moves = [op for op in kernel.ops() if OPS[op.name].moves]
+    moved = origins(kernel, (v for op in moves for v in (op.operands[0], mask_of(op)) if v))
     names = frozenset(v.name for v in moved.intersection(kernel.params)) & {n for n, a in spec.args if a.kind == "int"}
 
-    def widths(divisible: frozenset[str]) -> tuple[int, ...]:
+    def widths(divisible: frozenset[str]) -> tuple[tuple[int, int], ...]:
         return access_widths(kernel, facts(spec.divisors(frozenset()) | dict.fromkeys(divisible, 16)), threads)
 
     return frozenset(n for n in names if widths(names - {n}) != widths(names))

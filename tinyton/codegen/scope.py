@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..errors import Loc
 from ..ir import Op, Value
 from ..layout import Frame, Layout, Run, log2, whole
-from ..ops import OPS
+from ..ops import OPS, mask_of
 from ..passes.plan import sub_frame
 from .writer import parenthesised
 
@@ -211,6 +211,3 @@ def thread_bits(low: int, bits: int, of: int = 32) -> str:
     return f"(thread{shift}{mask})" if shift or mask else "thread"
 
 
-def mask_of(op: Op) -> Value | None:
-    position = OPS[op.name].mask
-    return op.operands[position] if position is not None and len(op.operands) > position else None

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
 
+from ..ir import Op, Value
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -54,6 +56,12 @@ class Entry:
 
 OPS: dict[str, Entry] = {}
 PUBLIC: dict[str, Entry] = {}
+
+
+def mask_of(op: Op) -> Value | None:
+    """The operand that says where an access is on, if it has one."""
+    position = OPS[op.name].mask
+    return op.operands[position] if position is not None and len(op.operands) > position else None
 
 
 def op(name: str = "", doc: str | None = None, **options: object) -> Callable[[Callable], Callable]:

@@ -13,7 +13,7 @@ from math import prod
 
 from ..ir import LOOPS, Block, Builder, Kernel, Op, Value
 from ..layout import Frame, Layout, blocked, next_power_of_2, whole
-from ..ops import OPS
+from ..ops import OPS, mask_of
 from .axisinfo import Info, even, extend, monotone
 from .order import fences
 
@@ -76,11 +76,15 @@ def make_plan(kernel: Kernel, facts: dict[Value, Info], threads: int) -> Plan:
     return Plan(kernel, threads, layouts, vectors, facts, *masks, cheap, converter.anchors, order)
 
 
-def access_widths(kernel: Kernel, facts: dict[Value, Info], threads: int) -> tuple[int, ...]:
-    """How many elements each access could take at once, if every thread is to have some."""
-    chooser, found = _Chooser(kernel, facts, threads), []
-    for ptr in (op.operands[0] for op in kernel.ops() if OPS[op.name].moves and op.operands[0].type.shape):
-        found.append(min(chooser.preference(ptr)[1], chooser.share(ptr.type.shape)))
+def access_widths(kernel: Kernel, facts: dict[Value, Info], threads: int) -> tuple[tuple[int, int], ...]:
+    """How many elements each access could take at once, if every thread is to have some; and of how many its mask is
+    sure to be on for all or for none."""
+    chooser, masks, found = _Chooser(kernel, facts, threads), even(kernel, facts), []
+    for op in (op for op in kernel.ops() if OPS[op.name].moves and op.operands[0].type.shape):
+        ptr, mask = op.operands[0], mask_of(op)
+        (first, *_), width = chooser.preference(ptr)
+        width = min(width, chooser.share(ptr.type.shape))
+        found.append((width, min(width, masks[mask][first]) if mask in masks else 1))
     return tuple(found)
 
 
