@@ -8,7 +8,7 @@ its loop or follows it. Cheap values are never stored: they are computed where t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -44,11 +44,10 @@ class Group:
 class Emitter(Writer):
     """Emits one planned kernel."""
 
-    lanes = LANES
-
     def __init__(self, plan: Plan, dialect: Dialect, programs: int = 1):
         super().__init__(plan.kernel, plan.threads, dialect)
         self.plan, self.programs = plan, programs
+        self.alone = self.threads == 1 and dialect.name == "opencl"  # one thread of a CPU walks the whole tile
         self.locals: dict[tuple[Value, Frame, int], str] = {}
         self.arrays: dict[Value, tuple[str, Layout]] = {}  # tiles in registers
         self.group: Group | None = None
@@ -298,19 +297,8 @@ class Emitter(Writer):
     # -- lanes of a CPU --------------------------------------------------------------------------------------------
 
     def by_lanes(self, dtype: DType, registers: int) -> bool:
-        """True where one thread walks a whole tile of floats, so that OpenCL's vectors pay for one more array."""
-        alone = self.threads == 1 and self.dialect.name == "opencl"
-        return alone and dtype.is_float and 4 * LANES <= registers <= 1 << 14
-
-    def in_order(self, v: Value, layout: Layout) -> str:
-        """The registers of a tile that is looked at in ``layout``, as an array."""
-        self.close()
-        if self.arrays.get(v, ("", None))[1] == layout:
-            return self.arrays[v][0]
-        name = self.fresh(self.name(v))
-        self.line(f"{self.ctype(v)} {name}[{layout.registers}];")
-        self.materialise(v, name, layout)
-        return name
+        """True where OpenCL's vectors pay for one more array."""
+        return self.alone and dtype.is_float and 4 * LANES <= registers <= 1 << 14
 
     def call_by_lanes(self, op: Op) -> None:
         """A function of one tile: its argument goes where the result will be."""
@@ -388,8 +376,9 @@ class Emitter(Writer):
             self.close()
 
     def close_with(self, op: Op, layout: Layout, element: Joined) -> None:
-        """Runs ``op`` at the end of the open loop, if it walks the same layout and loads nothing, and closes it."""
-        if self.group and any(OPS[m.name].reads for m, _ in self.group.members):
+        """Runs ``op`` at the end of the open loop, if it walks the same layout and loads nothing, and closes it. What
+        writes nothing may also follow loads where one thread walks the tile."""
+        if self.group and not (self.alone and op.results) and any(OPS[m.name].reads for m, _ in self.group.members):
             self.close()
         self._enter(op, element, layout)
         self.close()
@@ -404,32 +393,66 @@ class Emitter(Writer):
             escapes = self.count.get(v, 0) > sum(op.operands.count(v) for op in ops)
             if v.type.shape and v not in self.arrays and escapes:
                 self.declare(v)
-        corner = self._corner(ops, group.layout) if self.threads == 1 else ""
         self.comment(ops)
-        self.both_ways(corner, lambda whole: self._body(group, whole))
+        if not (self.alone and self._split(group)):
+            with self.loop(group.layout, []) as s:
+                self._fill(group, s)
         self.op = outer_op
 
-    def _body(self, group: Group, whole: bool) -> None:
-        with self.loop(group.layout, [], whole=whole) as s:
-            for op, element in group.members:
-                self.op = op
-                if element:
-                    element(self, op, s)
-                else:
-                    args = [parenthesised(s.get(v)) for v in op.operands]
-                    s.define(op.result, self.expression(op, args))
+    def _fill(self, group: Group, s: Scope, off: Iterable[Op] = ()) -> None:
+        """The body of a group's loop, without the accesses ``off``."""
+        for op, element in group.members:
+            self.op = op
+            if op in off:
+                for v in op.results:
+                    s.define(
+                        v, s.get(op.operands[2]) if len(op.operands) > 2 else self.dialect.literal(0, v.type.dtype)
+                    )
+            elif element:
+                element(self, op, s)
+            else:
+                args = [parenthesised(s.get(v)) for v in op.operands]
+                s.define(op.result, self.expression(op, args))
 
-    def _corner(self, ops: list[Op], layout: Layout) -> str:
-        """The condition under which no mask of these accesses is off, if one test can tell: on a CPU, one program walks
-        its whole tile in a loop, and the loop without tests is the one that the C compiler vectorises."""
-        masks = dict.fromkeys(m for m in map(mask_of, ops) if m is not None)
-        shapes = {m.type.shape for m in masks}
-        if len(shapes) != 1 or not self.plan.monotone.issuperset(masks):
-            return ""
-        s = Scope(self, layout, 1, corner=shapes.pop())
-        conditions = [s.get(m) for m in masks]
-        self.write(s.before)
-        return " && ".join(parenthesised(c) if len(conditions) > 1 else c for c in conditions)
+    def _split(self, group: Group) -> bool:
+        """Where the masks are on up to some place of the innermost loop, as ``i < n`` is: finds that place; then a loop
+        up to it and one for the rest, both without tests, so that the C compiler vectorises them."""
+        layout, moves = group.layout, [op for op, _ in group.members if OPS[op.name].moves]
+        tested = [op for op in moves if mask_of(op) is not None or op.operands[0].type.shape != layout.shape]
+        regular = self.plan.monotone.issuperset({mask_of(op) for op in tested} - {None})
+        if not (tested and regular and layout.registers > 1):
+            return False
+        on = self.fresh("on")
+        search = Scope(self, layout, 1, counter=on)
+        *outer, head = search.heads()
+        texts = list(dict.fromkeys(parenthesised(search.condition(op)) for op in tested))
+        search.line(f"if (!{texts[0] if len(texts) == 1 else parenthesised(' && '.join(texts))}) break;")
+        for text in outer:
+            self.line(text)
+            self.depth += 1
+        self.line(f"int {on} = 0;")
+        self._loop(head.replace(f"int {on} = 0", ""), search)
+        first, rest = Scope(self, layout, 1, whole=True), Scope(self, layout, 1)
+        head = first.heads()[-1]
+        self._fill(group, first)
+        self._loop(re.sub("<.*?;", f"< {on};", head), first)
+        if any(
+            not self.arrays.keys().isdisjoint(op.results) or (element and op not in tested and not OPS[op.name].reads)
+            for op, element in group.members
+        ):
+            self._fill(group, rest, tested if len(texts) == 1 else ())
+            self._loop(head.replace("= 0", f"= {on}"), rest)
+        for _ in outer:
+            self.depth -= 1
+            self.line("}")
+        return True
+
+    def _loop(self, head: str, s: Scope) -> None:
+        self.line(head)
+        self.depth += 1
+        self.write([*s.before, *s.after])
+        self.depth -= 1
+        self.line("}")
 
     def by_vectors(self, op: Op, layout: Layout, width: int, body: Callable[[bool], None]) -> None:
         """``body(whole)`` writes a loop of vector accesses. If a thread has several, and one test tells that none of

@@ -21,19 +21,19 @@ LONG = 500  # a longer expression gets a variable, as compilers take 256 bracket
 @dataclass(eq=False, repr=False)
 class Scope:
     """Inside one loop nest over the registers of ``layout``. ``shifted(k)`` is the place k registers further on;
-    ``corner``, a shape, stands for its element with the greatest coordinates
-    instead of a register, and ``last`` for the thread's last register."""
+    ``last`` stands for the thread's last register. In a ``whole`` one all accesses happen. ``counter`` names the
+    variable of the innermost loop."""
 
     e: Emitter
     layout: Layout
     step: int
     whole: bool = False
-    corner: tuple[int, ...] = ()
     last: bool = False
+    counter: str = ""
     offset: int = 0
 
     def __post_init__(self) -> None:
-        self.runs = self.layout.runs() if not self.corner else []
+        self.runs = self.layout.runs()
         self.loops = [r for k, r in enumerate(self.runs) if k or self.step < 1 << r.bits]  # one round is no loop
         self.loops = [] if self.last else self.loops
         self.memo: dict[tuple[Value, Frame], str] = {}
@@ -44,6 +44,8 @@ class Scope:
         self.coordinates = [self._coordinate(d) for d in range(len(self.layout.shape))]
 
     def variable(self, run: Run) -> str:
+        if self.counter and run is self.runs[0]:
+            return self.counter
         return "r" if len(self.loops) == 1 else f"r{self.runs.index(run)}"
 
     def heads(self) -> list[str]:
@@ -57,8 +59,6 @@ class Scope:
         return out
 
     def _coordinate(self, dim: int) -> str:
-        if self.corner:
-            return str(self.corner[dim] - 1)
         parts = [times(self.variable(run), run.step) for run in self.loops if run.dim == dim]
         if self.last and (far := sum(((1 << run.bits) - 1) * run.step for run in self.runs if run.dim == dim)):
             parts.append(str(far))
@@ -112,8 +112,7 @@ class Scope:
     def _local(self, v: Value, frame: Frame, text: str, lines: list[tuple[str, Loc | None]]) -> str:
         if not v.name and self.e.count.get(v, 0) < 2 and len(text) < LONG:
             return text
-        far = self.corner or self.last
-        name = self.e.fresh("last_" + self.e.name(v)) if far else self.e.local_name(v, frame, self.offset)
+        name = self.e.fresh("last_" + self.e.name(v)) if self.last else self.e.local_name(v, frame, self.offset)
         self.declared.add(name)
         lines.append((self.e.definition(v, name, text), self.e.made[v].loc))
         return name
@@ -183,10 +182,12 @@ class Scope:
 
     def condition(self, op: Op) -> str:
         """The condition under which an access happens at this place; empty if always."""
+        if self.whole:
+            return ""
         mask = mask_of(op)
         shape = op.operands[0].type.shape
         parts = [f"{self.coordinates[d]} < {n}" for d, n in enumerate(shape) if self.layout.shape[d] != n]
-        if mask is not None and not (self.whole and mask in self.e.plan.monotone):
+        if mask is not None:
             text = self.get(mask)
             parts.append(parenthesised(text) if parts else text)
         return " && ".join(parts)

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from ..dtypes import DType, bool_, float32, int32, uint32
+from ..dtypes import DType, bool_, float32, int32, int64, uint32
 from ..errors import KernelTypeError
 from ..ir import Builder, Type, Value
 from ..layout import whole
@@ -52,26 +53,63 @@ def _reduce(run, op, x):
         return UFUNC[how].reduce(x, axis=axes)
 
 
+# On a CPU one thread walks a whole tile, in a loop that the C compiler vectorises if the order of elements is free.
+ANY_ORDER = """
+{fn} {T} {name}({T} x, {T} y) {{
+    #pragma clang fp reassociate(on)
+    return x {symbol} y;
+}}"""
+KEY = """
+{fn} {I} {name}({I} key, {T} x) {{  // floats as integers, which are in the same order; NaN is {nan}
+    const {I} bits = as_{I}(x), next = x == x ? bits ^ (bits >> {sign} & {most}) : {nan};
+    return next {symbol} key ? next : key;
+}}"""
+OF_KEY = "\n{fn} {T} {name}({I} key) {{ return as_{T}(key ^ (key >> {sign} & {most})); }}"
+
+
+def _freely(e, how: str, dtype: DType) -> tuple[DType, str, str, str]:
+    """How floats are combined in any order: the type of what there is so far, the first one, and two functions: to add
+    an element, and for the end."""
+    if how in SYMBOL:
+        zero = e.dialect.literal(identity(how, dtype), dtype)
+        return dtype, zero, e.helper(f"{how}_in_any_order", ANY_ORDER, dtype, symbol=SYMBOL[how]), ""
+    kind, word = (int32, "INT") if dtype is float32 else (int64, "LONG")
+    ends = [f"{word}_MIN", f"{word}_MAX"][:: 1 if how.startswith("max") else -1]
+    words = {
+        "I": e.c(kind),
+        "sign": kind.bits - 1,
+        "most": f"{word}_MAX",
+        "symbol": ">" if how.startswith("max") else "<",
+    }
+    step = e.helper(f"{how}_key", KEY, dtype, nan=ends[how.endswith("_nan")], **words)
+    return kind, ends[0], step, e.helper("of_key", OF_KEY, dtype, **words)
+
+
 def _emit_reduce(e, op):
     (x,) = op.operands
     how, axes, dtype = op.attrs["combine"], op.attrs["axes"], op.result.type.dtype
     layout = e.reduce_layout(op)
     rest = layout.without(axes)
-    inner = layout.runs()[0] if layout.registers > 1 else None
-    if inner and rest.registers << inner.bits == layout.registers and inner.dim in axes and not _ragged(layout, x):
-        if e.by_lanes(dtype, 1 << inner.bits):
-            return _reduce_by_lanes(e, op, e.in_order(x, layout), rest, 1 << inner.bits)
-    zero = e.dialect.literal(identity(how, dtype), dtype)
-    e.declare(op.result, rest, zero)
+    zero = first = e.dialect.literal(identity(how, dtype), dtype)
+    part, step, end = op.result, "", ""
+    if e.alone and dtype.is_float:
+        kind, first, step, end = _freely(e, how, dtype)
+    if end:
+        e.declare(op.result, rest)
+        part = Value(replace(op.result.type, dtype=kind), "key")
+    e.declare(part, rest, first)
     kept = tuple(bits for d, bits in enumerate(whole(layout.shape)) if d not in axes)
 
     def element(e, op, s):
         value, off = s.atom(x), s.padding(x.type.shape, axes)
         value = f"({off} ? {zero} : {value})" if off else value
-        cell = e.cell_in(op.result, s, kept)
-        s.line(f"{cell} = {combine(e, how, dtype, cell, value)};")
+        cell = e.cell_in(part, s, kept)
+        s.line(f"{cell} = {f'{step}({cell}, {value})' if step else combine(e, how, dtype, cell, value)};")
 
     e.close_with(op, layout, element)
+    if end:
+        with e.loop(rest, [op]) as s:
+            s.line(f"{e.cell(op.result, s)} = {end}({e.cell(part, s)});")
     moving = [i for i, basis in enumerate(layout.thread) if any(basis[d] for d in axes)]
     lanes = [i for i in moving if e.dialect.shuffle and i < 5]
     warps = [i for i in moving if i not in lanes]
@@ -84,35 +122,6 @@ def _emit_reduce(e, op):
                 s.line(f"{cell} = {combine(e, how, dtype, cell, other)};")
     if warps:
         _across_warps(e, op, rest, warps, lanes)
-
-
-def _ragged(layout, x) -> bool:
-    return layout.shape != (x.type.shape or (1,))
-
-
-def _reduce_by_lanes(e, op, name, rest, count) -> None:
-    """Rows of ``count`` registers, several at a time; then the lanes are folded."""
-    how, dtype = op.attrs["combine"], op.result.type.dtype
-    e.declare(op.result, rest)
-    row, part = e.fresh("row"), e.fresh("part")
-    cell, first = e.arrays[op.result][0], name
-    if rest.registers > 1:
-        e.line(f"for (int {row} = 0; {row} < {rest.registers}; ++{row}) {{")
-        e.depth += 1
-        cell, first = f"{cell}[{row}]", f"{name} + {row} * {count}"
-    zero, width = e.dialect.literal(identity(how, dtype), dtype), e.lanes
-    kind = e.c(dtype)
-    e.line(f"{kind}{width} {part} = {zero};")
-    e.line(f"for (int r = 0; r < {count}; r += {width})")
-    e.line(f"    {part} = {combine(e, how, dtype, part, f'vload{width}(0, {first} + r)')};")
-    while width > 2:
-        half, width = e.fresh("part"), width // 2
-        e.line(f"const {kind}{width} {half} = {combine(e, how, dtype, f'{part}.lo', f'{part}.hi')};")
-        part = half
-    e.line(f"{cell} = {combine(e, how, dtype, f'{part}.lo', f'{part}.hi')};")
-    if rest.registers > 1:
-        e.depth -= 1
-        e.line("}")
 
 
 def _across_warps(e, op, rest, warps, lanes) -> None:

@@ -1,0 +1,111 @@
+"""On a CPU one thread walks a whole tile. Its loops are such that the C compiler vectorises them, and its optimiser is
+on here."""
+
+import numpy as np
+import pytest
+
+import tinyton as tt
+from conftest import EXECUTORS, lowered, same_bits
+
+UFUNCS = {"max": np.fmax, "min": np.fmin, "max_nan": np.maximum, "min_nan": np.minimum}
+
+
+@pytest.fixture
+def cpu(monkeypatch):
+    if "opencl" not in EXECUTORS:
+        pytest.skip("no OpenCL")
+    monkeypatch.setenv("TINYTON_BACKEND", "opencl")
+    monkeypatch.setenv("TINYTON_BUILD_OPTIONS", "")
+
+
+def text(kernel, **constants):
+    """The C of a kernel whose x, y and out are arrays of float32; what else is no constant is int32."""
+    names = [name for name in kernel.arg_names if name not in constants]
+    types = {name: "*float32" if name in ("x", "y", "out") else "int32" for name in names}
+    return lowered(kernel, types, "opencl", 1, **constants).source
+
+
+@tt.jit
+def reduce(x, out, rows, cols, ROWS: tt.constexpr, COLS: tt.constexpr, AXIS: tt.constexpr):
+    i, j = tt.arange(0, ROWS)[:, None], tt.arange(0, COLS)[None, :]
+    v = tt.load(x + i * cols + j, mask=(i < rows) & (j < cols), other=float("nan"))
+    k = tt.arange(0, ROWS if AXIS else COLS)
+    n = ROWS if AXIS else COLS
+    tt.store(out + k, tt.max(v, AXIS))
+    tt.store(out + n + k, tt.min(v, AXIS))
+    tt.store(out + 2 * n + k, tt.max(v, AXIS, propagate_nan=True))
+    tt.store(out + 3 * n + k, tt.min(v, AXIS, propagate_nan=True))
+    tt.store(out + 4 * n + k, tt.sum(tt.where(v == v, v, 0.0), AXIS))
+
+
+@pytest.mark.filterwarnings("ignore:kernel reduce")
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(8, 256), (5, 201), (3, 7)])
+def test_reductions(cpu, shape, dtype, axis):
+    rng = np.random.default_rng(3)
+    tile = tuple(map(tt.next_power_of_2, shape))
+    x = rng.standard_normal(shape).astype(dtype)
+    x[rng.random(shape) < 0.1] = np.nan
+    x[0], x[1, ::2], x[1, 1::2], x[2, :3] = np.nan, -np.inf, np.nan, (np.inf, -np.inf, -0.0)
+    full = np.full(tile, np.nan, dtype)
+    full[: shape[0], : shape[1]] = x
+    out = np.zeros((5, tile[1 - axis]), dtype)
+    reduce[1](x, out, *shape, ROWS=tile[0], COLS=tile[1], AXIS=axis)
+    for got, f in zip(out, UFUNCS.values(), strict=False):
+        same_bits(got, f.reduce(full, axis))
+    want = np.nansum(full.astype(np.float64), axis)
+    finite = np.isfinite(want)
+    assert np.allclose(out[4][finite], want[finite], rtol=1e-6, atol=1e-5)
+    same_bits(out[4][~finite].astype(np.float64), want[~finite])
+
+
+def test_how_reductions_are_written():
+    source = text(reduce, ROWS=4, COLS=8, AXIS=1)
+    assert "#pragma clang fp reassociate(on)" in source and "max_key_float32(" in source
+
+
+@tt.jit
+def two_masks(x, y, out, n, m, k, BLOCK: tt.constexpr):
+    i = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
+    a, b = tt.load(x + i, mask=i < n, other=2.0), tt.load(y + i, mask=i < m)
+    tt.store(out + i, a * b, mask=i < k)
+    tt.store(out + k + tt.program_id(0), tt.sum(a - b))
+
+
+@pytest.mark.filterwarnings("ignore:kernel two_masks")
+@pytest.mark.parametrize("n, m", [(256, 256), (100, 70), (70, 100), (0, 5), (129, 128)])
+def test_loops_end_where_masks_do(cpu, n, m):
+    rng = np.random.default_rng(n)
+    x, y = (rng.standard_normal(256).astype(np.float32) for _ in "xy")
+    a, b = np.where(np.arange(256) < n, x, 2), np.where(np.arange(256) < m, y, 0)
+    for k in (256, 250):
+        out = np.full(260, 7, np.float32)
+        two_masks[2](x[:n] if n else x, y[:m], out, n, m, k, BLOCK=128)
+        same_bits(out[:k], (a * b).astype(np.float32)[:k])
+        assert np.allclose(out[k : k + 2], (a - b).reshape(2, 128).sum(1, dtype=np.float64), atol=1e-4)
+        assert (out[k + 2 :] == 7).all()
+
+
+@tt.jit
+def edge(x, out, rows, cols, R: tt.constexpr, C: tt.constexpr):
+    i = (tt.program_id(0) * R + tt.arange(0, R))[:, None]
+    j = (tt.program_id(1) * C + tt.arange(0, C))[None, :]
+    mask = (i < rows) & (j < cols)
+    tt.store(out + i * cols + j, tt.load(x + i * cols + j, mask=mask) + 1, mask=mask)
+
+
+@pytest.mark.parametrize("shape", [(32, 64), (31, 61), (1, 1), (9, 33)])
+def test_edges_of_matrices(cpu, shape):
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    out = np.full_like(x, np.nan)
+    edge[tt.cdiv(shape[0], 8), tt.cdiv(shape[1], 32)](x, out, *shape, R=8, C=32)
+    same_bits(out, x + 1)
+
+
+def test_loops_have_no_tests():
+    for kernel, constants in ((two_masks, {"BLOCK": 128}), (edge, {"R": 8, "C": 32})):
+        source = text(kernel, **constants)
+        assert "; ++on) {" in source and "< on; ++" in source
+        assert ("?" in source) == (kernel is two_masks)  # of two masks, one may be off where the other is on
