@@ -189,7 +189,7 @@ def test_configurations(compiled):
     assert (out == 2).all()
     assert tt.LaunchConfig.from_program(5000, compiled).grid == (625, 1, 1)  # as if a thread had one element
     for wrong in (tt.LaunchConfig.explicit(5000, 32), tt.LaunchConfig(157, 128)):
-        with pytest.raises(tt.LaunchError, match=r"compiled for \(8, 16, 1\) threads"):
+        with pytest.raises(tt.LaunchError, match=r"compiled for a block of \(8, 16, 1\) threads"):
             compiled.launch(wrong, x, x, out, 5000)
     with pytest.raises(tt.LaunchError, match="driver refused"):
         compiled.launch(tt.LaunchConfig(157, 128, check=False), x, x, out, 5000)

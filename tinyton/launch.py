@@ -1,7 +1,8 @@
 """Launches: grids, thread counts, and the three ways to a launch configuration.
 
 Two numbers that are easily taken for one: how much data a program covers (the tile, a constexpr of yours) and how many
-threads it runs on (the compiler's choice, written into the binary).
+threads it runs on (the compiler's choice, written into the binary). On a GPU, programs that take few threads share a
+hardware block, unless ``num_warps`` or ``num_threads`` is given: then a program is a block.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class LaunchConfig:
         block: tuple[int, int, int] = self.block or compiled.reqntid
         if self.check and block != compiled.reqntid:
             raise LaunchError(
-                f"{compiled.name} was compiled for {compiled.reqntid} threads a block and cannot be launched with "
+                f"{compiled.name} was compiled for a block of {compiled.reqntid} threads and cannot be launched with "
                 f"{block}; take the threads from the binary: LaunchConfig.with_grid(grid, compiled)"
             )
         return block

@@ -1,5 +1,7 @@
 """Stage 4: the data that a program covers and the threads that it runs on are two numbers."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -77,10 +79,25 @@ def test_three_ways_to_a_launch_config(tt, double, simt):
     assert configs[0] == configs[3]
 
 
+def test_small_programs_share_a_block_on_a_gpu(tt, double, simt, monkeypatch):
+    """Here too, with a GPU's choice of threads."""
+    choose = import_module(f"{tt.__name__}.passes.threads").choose_threads
+    monkeypatch.setattr(tt.backends.current(), "default_threads", choose)
+    n = 1000
+    x, out = np.ones(n, np.float32), np.zeros(n + 24, np.float32)
+    compiled = double.compile(x, out, n, BLOCK=16)
+    assert (compiled.threads, compiled.programs_per_block, compiled.reqntid) == (4, 32, (4, 32, 1))
+    config = tt.LaunchConfig.with_grid(tt.cdiv(n, 16), compiled)
+    assert config.grid == (63, 1, 1) and config.blocks == (2, 1, 1)
+    double[tt.cdiv(n, 16)](x, out, n, BLOCK=16)
+    assert (out[:n] == 2).all() and not out[n:].any()
+    assert double.compile(x, out, n, BLOCK=16, num_warps=1).programs_per_block == 1
+
+
 def test_a_config_with_other_threads_is_refused(tt, double, simt):
     x = np.ones(64, np.float32)
     compiled = double.compile(x, x, 64, BLOCK=64, num_threads=64)
-    with pytest.raises(tt.LaunchError, match="double was compiled for .*64.* threads a program"):
+    with pytest.raises(tt.LaunchError, match="double was compiled for .*64.* threads"):
         compiled.launch(tt.LaunchConfig.explicit(64, 32), x, x, 64)
     with pytest.raises(tt.LaunchError, match="double"):  # the driver's own word
         compiled.launch(tt.LaunchConfig.explicit(64, 32, check=False), x, x, 64)
