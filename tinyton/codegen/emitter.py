@@ -106,7 +106,7 @@ class Emitter(Writer):
         if self.programs > 1 and self.threads < 32:
             if any(op.blocks for op in self.kernel.ops()):  # the programs of a warp may have to wait for each other
                 self.meet()
-            width = f", {self.threads}" * (kind == "")
+            width = f", {self.threads}" * (kind != "_xor")
         # <<<
         small = dtype.register.bits < 32  # floats of 16 bits are floats in a thread
         text = f"__shfl{kind}_sync({members:#x}, {'(int)' if small else ''}{value}, {lane}{width})"
