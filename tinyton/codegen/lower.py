@@ -163,7 +163,7 @@ def lower(
     """IR to C for ``threads`` threads a program. With ``share``, for fewer where its tiles are small, if the programs
     that then share a block never have to meet in it."""
     # >>> stage 4
-    if share and not kernel.shared_bytes and (few := tile_threads(kernel)) < threads:
+    if share and not kernel.shared_bytes and (few := tile_threads(kernel)) < min(threads, BLOCK):
         with suppress(Together):
             return _lower(kernel, spec, few, dialect, attribute, BLOCK // few)
     # <<<
