@@ -101,6 +101,75 @@ CUDA = Dialect(
     asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
     return x;
 }}""",
+        "bfloat_bits": """
+{fn} unsigned short bfloat_bits(float x) {{  // round to nearest even; a NaN stays one
+#if __CUDA_ARCH__ >= 800
+    unsigned short h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+#else
+    const unsigned int b = bits_of(x);
+    return (unsigned short)(x != x ? b >> 16 | 0x40 : (b + 0x7fff + (b >> 16 & 1)) >> 16);
+#endif
+}}""",
+        "quotient": """
+{fn} float quotient(float a, float b) {{  // a / b, rounded once, of near numbers (Markstein, 1990)
+    const float inverse = 1.0f / b, q = a * inverse;
+    return fmaf(-fmaf(b, q, -a), inverse, q);
+}}""",
+        "Reach": """
+struct Reach {{  // of operands of divisions
+    unsigned int least = ~0u, low = ~0u, high = 0;
+    float most = 0;
+    __device__ void add(float a, float b) {{
+        least = min(least, bits_of(a) * 2 - 1);  // without the sign; 0 becomes the greatest
+        most = fmaxf(most, fabsf(a));
+        low = min(low, bits_of(1.0f / b)), high = max(high, bits_of(1.0f / b));
+    }}
+    __device__ bool near() const {{  // each a is 0, NaN, or from 2**-100 to 2**100 in size, each b from 2**-24 to 2**24
+        return least >= 0x1affffff && most <= 0x1p100f && low >= 0x33800000 && high <= 0x4b800000;
+    }}
+}};""",
+        "wide_product": """
+{fn} unsigned long long wide_product(unsigned int a, unsigned int b) {{
+    unsigned long long p;
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(p) : "r"(a), "r"(b));
+    return p;
+}}""",
+        "power_of_2": """
+{fn} float power_of_2(float x) {{  // below the least normal number, 0
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}}""",
+        "reciprocal": """
+{fn} float reciprocal(float x) {{  // within 1 unit in the last place; below the least normal number, 0
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}}""",
+        "sigmoid_float": """
+{fn} float sigmoid_float(float x) {{  // within 3.9 units in the last place
+    return reciprocal(1.0f + expf(-x));
+}}""",
+        "tanh_float": """
+{fn} float tanh_float(float x) {{  // within 2.1 units in the last place
+    const float a = fabsf(x), u = x * x;
+    float p = fmaf(u, 0.016437581f, -0.052671813f);
+    p = fmaf(u, fmaf(u, fmaf(u, p, 0.13320725f), -0.33332947f), 0.0f);
+    const float far = copysignf(fmaf(-2.0f, reciprocal(1.0f + power_of_2(a * 2.88539f)), 1.0f), x);
+    const float near = fmaf(x, p, x);
+    return a < 0.55f ? near : far;
+}}""",
+        "erf_float": """
+{fn} float erf_float(float x) {{  // within 2.5 units in the last place
+    const float a = fabsf(x), u = x * x;
+    float p = fmaf(u, 0.0042818141f, -0.026474496f), q = fmaf(a, -0.0021400035f, 0.024904838f);
+    p = fmaf(u, fmaf(u, fmaf(u, p, 0.11277f), -0.37612222f), 0.12837913f);
+    q = fmaf(a, fmaf(a, fmaf(a, fmaf(a, q, -0.13828582f), -0.92948518f), -1.6223114f), -0.0010994188f);
+    const float near = fmaf(x, p, x), far = copysignf(1.0f - power_of_2(q), x);
+    return a < 0.7f ? near : far;
+}}""",
         "bits_of": "\n{fn} unsigned int bits_of(float x) {{ return __float_as_uint(x); }}",
         "float_of": "\n{fn} float float_of(unsigned int b) {{ return __uint_as_float(b); }}",
         "bits_of_double": """

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from ..dtypes import DType
+from ..dtypes import DType, float32
 from ..errors import Loc
 from ..ir import Block, Op, Value
 from ..layout import Frame, Layout, blocked
@@ -342,7 +342,21 @@ class Emitter(Writer):
         if not op.result.type.shape:
             self._scalar_statement(op, element)
             return
-        self._enter(op, element, self.plan.layouts[op.result])
+        layout = self.plan.layouts[op.result]
+        if self._divides(op, layout):
+            self.close()
+        self._enter(op, element, layout)
+
+    def _divides(self, op: Op, layout: Layout) -> bool:
+        """True for a division of float32 whose divisor is the same for many elements of a thread: what depends on it
+        alone is computed once, where that pays."""
+        if op.name != "truediv" or op.result.type.dtype.register is not float32 or self.dialect.name != "cuda":
+            return False
+        root, frame = viewed(op.operands[1], self.made, identity(op.operands[1]))
+        if root.type.shape and root not in self.arrays or self.is_constant(root):
+            return False
+        bits = layout.register_bits(self.arrays[root][1], frame) if root.type.shape else ([], 0)
+        return bits is not None and layout.registers >= 2 << len(bits[0])
 
     def _enter(self, op: Op, element: Joined | None, layout: Layout) -> None:
         if self.group and (self.group.layout != layout or self._crosses(op)):
@@ -395,9 +409,23 @@ class Emitter(Writer):
                 self.declare(v)
         self.comment(ops)
         if not (self.alone and self._split(group)):
-            with self.loop(group.layout, []) as s:
-                self._fill(group, s)
+            self.both_ways(self._reach(ops[0], group.layout), lambda near: self._body(group, near))
         self.op = outer_op
+
+    def _body(self, group: Group, near: bool) -> None:
+        self.short = {group.members[0][0]} if near else set()
+        with self.loop(group.layout, []) as s:
+            self._fill(group, s)
+
+    def _reach(self, op: Op, layout: Layout) -> str:
+        """The condition under which a division may be multiplications by the divisor's reciprocal, for all elements."""
+        if not self._divides(op, layout):
+            return ""
+        name = self.fresh("reach")
+        self.line(f"{self.use('Reach')} {name};")
+        with self.loop(layout, []) as s:
+            s.line(f"{name}.add({', '.join(s.get(v) for v in op.operands)});")
+        return f"{name}.near()"
 
     def _fill(self, group: Group, s: Scope, off: Iterable[Op] = ()) -> None:
         """The body of a group's loop, without the accesses ``off``."""

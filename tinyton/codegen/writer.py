@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..dtypes import DType, bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64
+from ..dtypes import DType, bool_, float32, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 from ..errors import Loc
 from ..ir import Block, Kernel, Op, Value, uses
 from ..ops import OPS
@@ -55,6 +55,8 @@ class Writer:
         self.depth = 1
         self.made = {v: op for op in kernel.ops() for v in op.results}
         self.count = uses(kernel)
+        self.late = rounded_later(kernel)
+        self.short: set[Op] = set()  # divisions that are multiplications here
         self.names: dict[Value, str] = {}
         self.taken: set[str] = set()
         self.text: dict[Value, str] = {}  # scalars: the C that reads them
@@ -106,6 +108,9 @@ class Writer:
         return self.c(UNSIGNED.get(dtype, dtype))
 
     def math(self, name: str, dtype: DType) -> str:
+        """The function of that name: our own for float32 where there is one, else the C library's."""
+        if dtype.register is float32 and f"{name}_float" in self.dialect.helpers:
+            return self.use(f"{name}_float")
         return self.dialect.math(name, dtype)
 
     def round_double(self, x: str, target: DType) -> str:
@@ -116,7 +121,7 @@ class Writer:
     def use(self, name: str) -> str:
         """A helper of the dialect, with the helpers that it needs before it."""
         if name not in self.helpers:
-            known = self.dialect.helpers | COMMON
+            known = COMMON | self.dialect.helpers
             for other in re.findall(r"\w+(?=\()", known[name]):
                 if other in known and other != name:
                     self.use(other)
@@ -249,7 +254,7 @@ class Writer:
         if entry.exact or op.result.type.pointer or entry.kind == "index":
             return text
         if t.is_half:
-            return text if op.name == "neg" else f"{self.use('round_' + t.name)}({text})"
+            return text if op.name == "neg" or op.result in self.late else f"{self.use('round_' + t.name)}({text})"
         if t.is_int and t.bits < 32 and t is not bool_:
             return f"({self.c(t)})({text})"
         return text
@@ -299,6 +304,19 @@ class Writer:
         for helper in self.helpers.values():
             top += ["", *helper.split("\n")] if "typedef" not in helper else helper.split("\n")
         return [(text, None) for text in [*top, "", *head, *prologue]] + body + [("}", None), ("", None)]
+
+
+def rounded_later(kernel: Kernel) -> set[Value]:
+    """Values of 16 bits that need not be rounded where they are made: all their readers are stores, which round, and
+    ops that give the same whether their operands or their result are rounded, for such readers."""
+    ops, kept = list(kernel.ops()), set(kernel.body.yields)
+    found = {v for op in ops for v in op.results if v.type.dtype.is_half and not v.type.pointer}
+    for op in reversed(ops):  # readers come before what they read, but for loops, which keep what they carry
+        moves = OPS[op.name].kind == "view" or op.name in ("convert", "where", "neg")
+        moves = moves and op.result in found or op.name == "store" and not op.operands[0].type.shared
+        kept.update(() if moves else op.operands, *(block.yields for block in op.blocks))
+        found -= kept
+    return found
 
 
 def parenthesised(text: str) -> str:

@@ -109,7 +109,11 @@ def addptr(b: Builder, ptr: Value, offset: Value) -> Value:
     return _offset(b, "add", ptr, offset)
 
 
-@op(numpy=np.divide, emit=_infix("/"), cheap=True, public=False)
+def _divide(e, op, x, y):
+    return f"{e.use('quotient')}({x}, {y})" if op in e.short else f"{x} / {y}"
+
+
+@op(numpy=np.divide, emit=_divide, cheap=True, public=False)
 def truediv(b: Builder, x: Operand, y: Operand) -> Value:
     """``x / y``: of two integers, float32."""
     x, y = same_type(b, x, y)
@@ -153,6 +157,23 @@ MOD = {
     return m == 0 ? {copysign}(({T})0, b) : (m < 0) != (b < 0) ? m + b : m;
 }}""",
 }
+
+
+def _by_number(symbol: str, texts: dict[str, str]) -> Callable:
+    """A shift, which needs no helper where the number of bits is known and is below the width."""
+    by_helper = _helper("shl" if symbol == "<<" else "shr", texts)
+
+    def emit(e, op, x, y):
+        t, bits = op.result.type.dtype, y.rstrip("uL")
+        if not bits.isdigit() or int(bits) >= t.register.bits:
+            return by_helper(e, op, x, y)
+        if symbol == "<<" and t.kind == "i":
+            return f"({e.c(t)})(({e.unsigned(t)}){x} << {bits})"
+        return f"{x} {symbol} {bits}"
+
+    return emit
+
+
 SHIFT = "\n{{fn}} {{T}} {{name}}({{T}} a, {{T}} s) {{{{ return ({{U}})s >= {{bits}} ? ({{T}}){} : ({{T}})({}); }}}}"
 SHL = dict.fromkeys("iu", SHIFT.format(0, "({U})a << s"))
 SHR = dict.fromkeys("iu", SHIFT.format("(a < 0 ? -1 : 0)", "a >> s"))
@@ -175,8 +196,8 @@ mod = _operator("mod", "``x % y``, of y's sign; an int by 0 is 0.", _arith, np.r
 and_ = _operator("and", "``x & y`` of integers, or of masks.", _bitwise, np.bitwise_and, _infix("&"), True)
 or_ = _operator("or", "``x | y`` of integers, or of masks.", _bitwise, np.bitwise_or, _infix("|"), True)
 xor = _operator("xor", "``x ^ y`` of integers, or of masks.", _bitwise, np.bitwise_xor, _infix("^"), True)
-shl = _operator("shl", "``x << y``; 0 for a ``y`` that is not below the width.", _shift, _shl, _helper("shl", SHL))
-shr = _operator("shr", "``x >> y``, keeping the sign of a signed ``x``.", _shift, _shr, _helper("shr", SHR), True)
+shl = _operator("shl", "``x << y``; 0 for a ``y`` that is not below the width.", _shift, _shl, _by_number("<<", SHL))
+shr = _operator("shr", "``x >> y``, keeping the sign of a signed ``x``.", _shift, _shr, _by_number(">>", SHR), True)
 lt = _operator("lt", "``x < y``, a mask.", _compare, np.less, _infix("<"), True)
 le = _operator("le", "``x <= y``, a mask.", _compare, np.less_equal, _infix("<="), True)
 gt = _operator("gt", "``x > y``, a mask.", _compare, np.greater, _infix(">"), True)

@@ -42,6 +42,8 @@ def _unary(name: str, doc: str, function, emit=None, cheap: bool = False):
 
 
 def _sigmoid(e, op, x):
+    if (own := e.math("sigmoid", op.result.type.dtype)) in e.helpers:
+        return f"{own}({x})"
     one, exp = e.dialect.literal(1.0, op.result.type.dtype), e.math("exp", op.result.type.dtype)
     return f"{one} / ({one} + {exp}(-{x}))"
 

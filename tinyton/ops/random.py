@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ..dtypes import float32, int32, int64, uint32, uint64
 from ..errors import KernelTypeError, KernelValueError
-from ..ir import Builder, Value
+from ..ir import Builder, Type, Value
 from . import op
 from .arithmetic import add, bitcast_, invert, lt, maximum, mul, shr, where, xor
-from .functions import cos, sin, umulhi
+from .functions import cos, sin
 from .math import log, sqrt
-from .typing import Operand, cast_value, constant_int, number, same_shape
+from .typing import Operand, cast_value, constant_int, number, same_shape, same_type
 
 MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 KEY_STEPS = 0x9E3779B9, 0xBB67AE85  # the golden ratio, and sqrt(3) - 1
@@ -29,6 +31,25 @@ def _words(b: Builder, x: Operand, what: str) -> tuple[Value, Value]:
         raise KernelTypeError(f"{what} is an integer, not {v.type}", argument=what)
     wide = cast_value(b, v, uint64 if v.type.dtype.kind == "u" else int64)
     return cast_value(b, wide, uint32), cast_value(b, shr(b, wide, 32), uint32)
+
+
+def _emit_product(e, op, x, y):
+    if e.dialect.name == "cuda":
+        return f"{e.use('wide_product')}({x}, {y})"
+    return f"({e.c(uint64)}){x} * {y}"
+
+
+@op(numpy=lambda x, y: x.astype(np.uint64) * y, emit=_emit_product, exact=True, public=False)
+def wide_product(b: Builder, x: Value, y: Value) -> Value:
+    """The product of two uint32, as uint64: one instruction of a GPU, for both halves."""
+    return b.add("wide_product", (x, y), Type(uint64, x.type.shape))
+
+
+def _halves(b: Builder, x: Value, y: int) -> tuple[Value, Value]:
+    """The upper and the lower half of a product."""
+    x, factor = same_type(b, x, y)
+    wide = wide_product(b, x, factor)
+    return cast_value(b, shr(b, wide, 32), uint32), cast_value(b, wide, uint32)
 
 
 @op(numpy=None, emit=None, kind="macro")
@@ -53,8 +74,8 @@ def philox(
     words = (_words(b, c, name)[0] for c, name in zip((c0, c1, c2, c3), names, strict=True))
     x0, x1, x2, x3, k0, k1 = same_shape(b, *words, k0, k1)
     for _ in range(rounds):
-        high0, low0 = umulhi(b, x0, MULTIPLIERS[0]), mul(b, x0, MULTIPLIERS[0])
-        high1, low1 = umulhi(b, x2, MULTIPLIERS[1]), mul(b, x2, MULTIPLIERS[1])
+        high0, low0 = _halves(b, x0, MULTIPLIERS[0])
+        high1, low1 = _halves(b, x2, MULTIPLIERS[1])
         x0, x1, x2, x3 = xor(b, xor(b, high1, x1), k0), low1, xor(b, xor(b, high0, x3), k1), low0
         k0, k1 = add(b, k0, KEY_STEPS[0]), add(b, k1, KEY_STEPS[1])
     return x0, x1, x2, x3

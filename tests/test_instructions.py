@@ -1,0 +1,122 @@
+"""What is computed in fewer instructions on a GPU gives the same results, and is used where it should be."""
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tinyton as tt
+from conftest import kernel, lowered, same_bits
+
+
+@tt.jit
+def by_one(x, y, out, N: tt.constexpr):
+    row, j = tt.program_id(0), tt.arange(0, N)
+    tt.store(out + row * N + j, tt.load(x + row * N + j) / tt.load(y + row))
+
+
+@tt.jit
+def by_rows(x, y, out, N: tt.constexpr):
+    i, j = tt.program_id(0) * 8 + tt.arange(0, 8)[:, None], tt.arange(0, N)[None, :]
+    tt.store(out + i * N + j, tt.load(x + i * N + j) / tt.load(y + i))
+
+
+def hard_quotients(rng, n):
+    """Pairs whose quotient is as near as can be to the middle between two floats."""
+    b = rng.integers(1 << 22, 1 << 23, n) * 2 + 1
+    k = rng.choice([-3, -1, 1, 3], n)
+    a = np.array([int(kk) * pow(1 << 25, -1, int(bb)) % int(bb) for kk, bb in zip(k, b, strict=True)])
+    return a.astype(np.float32), b.astype(np.float32)
+
+
+def near(rng, shape):
+    """Floats from 2**-99 to 2**99 in size, and zeros."""
+    x = np.ldexp(rng.uniform(1, 2, shape), rng.integers(-99, 99, shape)) * rng.choice([-1, 1, 0.0, -0.0], shape)
+    return x.astype(np.float32)
+
+
+def numbers(rows, n):
+    """A row for each divisor: hard ones, and rows in which nothing, one or all is out of reach."""
+    rng = np.random.default_rng()
+    x, y = near(rng, (rows, n)), np.ldexp(rng.uniform(1, 2, rows), rng.integers(-23, 23, rows)).astype(np.float32)
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, 1e-38, 3.4e38, 1.7e38, 1e-30, -1e-40, 1.0]
+    x[1, :12], y[2 : 2 + len(special)] = special, special
+    x[16:24] = rng.integers(0, 1 << 32, (8, n), np.uint64).astype(np.uint32).view(np.float32)
+    y[24:32] = rng.integers(0, 1 << 32, 8, np.uint64).astype(np.uint32).view(np.float32)
+    x[32:64, 0], y[32:64] = hard_quotients(rng, 32)
+    x[32:64, 1:] = x[32:64, :1] * np.ldexp(1.0, rng.integers(-60, 60, (32, n - 1)))
+    return x, y
+
+
+@pytest.mark.parametrize("form", [by_one, by_rows])
+def test_quotients_are_rounded_once(mapping, form):
+    x, y = numbers(64, 1024)
+    out = np.zeros_like(x)
+    form[64 if form is by_one else 8](x, y, out, N=1024, num_warps=mapping.warps)
+    with np.errstate(all="ignore"):
+        same_bits(out, x / y[:, None])
+
+
+def test_a_reciprocal_for_many():
+    signature = dict.fromkeys(("x", "y", "out"), "*float32:16")
+    for form in (by_one, by_rows):
+        assert lowered(form, signature, N=1024).source.count("= quotient(") == 1
+    assert "quotient" not in lowered(by_one, signature, N=128).source, "one element a thread"
+    assert "quotient" not in lowered(by_one, signature, "opencl", N=1024).source
+    each = kernel("""
+@tt.jit
+def k(x, y, out, N: tt.constexpr):
+    i = tt.arange(0, N)
+    tt.store(out + i, tt.load(x + i) / tt.load(y + i))
+    tt.store(out + i, tt.load(x + i) / 3.0)
+""")
+    assert "quotient" not in lowered(each, signature, N=1024).source
+
+
+ALL = {"tanh": (np.tanh, 3), "erf": (np.vectorize(math.erf), 4), "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), 4)}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_functions_of_any_float(executor, name):
+    function, ulps = ALL[name]
+    x = np.random.default_rng().integers(0, 1 << 32, 1 << 16, np.uint64).astype(np.uint32)
+    x[: 1 << 15] = x[: 1 << 15] % 0x04000000 + 0x3E000000  # 0.125 to 32
+    x = x.view(np.float32)
+    out = np.zeros_like(x)
+    kernel(f"""
+@tt.jit
+def k(x, out):
+    i = tt.program_id(0) * 1024 + tt.arange(0, 1024)
+    tt.store(out + i, tt.{name}(tt.load(x + i)))
+""")[64](x, out)
+    with np.errstate(all="ignore"):
+        want = function(x.astype(np.float64))
+        unit = np.spacing(np.maximum(np.abs(want), 2.0**-102).astype(np.float32))
+        assert not (np.abs(out - want) > ulps * unit).any()
+    assert (np.isnan(out) == np.isnan(x)).all()
+    if name != "sigmoid":
+        assert (np.signbit(out) == np.signbit(x))[~np.isnan(x)].all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_what_is_stored_is_rounded_once(executor, dtype):
+    half = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    k = kernel(f"""
+@tt.jit
+def k(x, y, out, n):
+    i = tt.arange(0, 1024)
+    a = tt.load(x + i)
+    b = -tt.where(i < n, a * 3, a + a).to(tt.{dtype})
+    tt.store(out + i, b)
+    tt.store(out + 1024 + i, a.to(tt.{dtype}) * tt.load(y + i))
+""")
+    rng = np.random.default_rng()
+    x, y = rng.standard_normal(1024).astype(np.float32), rng.standard_normal(1024).astype(half)
+    out = np.zeros(2048, half)
+    k[1](x, y, out, 500)
+    same_bits(out[:1024], -np.where(np.arange(1024) < 500, x * np.float32(3), x + x).astype(half))
+    rounded = x.astype(half).astype(np.float32)
+    same_bits(out[1024:], (rounded * y.astype(np.float32)).astype(half))
+    text = lowered(k, {"x": "*float32", "y": f"*{dtype}", "out": f"*{dtype}", "n": "int32"}).source
+    assert text.count(f"round_{dtype}(") == 2, "its definition, and the product's factor"
