@@ -230,7 +230,8 @@ def verify(kernel: Kernel, known: Callable[[Op], str | None]) -> Kernel:
                 raise VerifyError(f"{op.name}: {wrong}\n{kernel}")
             for inner in op.blocks:
                 block(inner, op.name)
-                if [v.type for v in inner.yields] != [v.type for v in op.results]:
+                gives = [v.type.with_shape(()) if op.name == "scan" else v.type for v in op.results]
+                if [v.type for v in inner.yields] != gives:
                     raise VerifyError(f"{op.name}: yields {inner.yields}, gives {op.results}")
             define(op.results, op.name)
         need(b.yields, where)

@@ -190,6 +190,10 @@ class Emitter(Writer):
             self.depth -= 1
             self.line("}")
 
+    def scope(self, layout: Layout) -> Scope:
+        """A place in a loop over a layout, to look at."""
+        return Scope(self, layout, 1)
+
     # -- tiles in registers ----------------------------------------------------------------------------------------
 
     def layout_of(self, v: Value) -> Layout:
@@ -236,6 +240,19 @@ class Emitter(Writer):
         found = s.layout.register_bits(layout, frame)
         assert found is not None, f"{name}: registers do not line up"
         return f"{name}[{s.gather(*found)}]"
+
+    def fill(self, targets: tuple[Value, ...], values: tuple[Value, ...]) -> None:
+        """Registers for ``targets`` that hold ``values``. What the open loop makes for them alone, it makes there."""
+        self.comment([self.op] if self.op else [])
+        pairs, group = tuple(zip(targets, values, strict=True)), self.group
+        for target, v in pairs:
+            self.declare(target)
+            if group and v in group.results() and self.count[v] == 1 and group.layout == self.layout_of(target):
+                self.arrays[v] = self.arrays[target]
+        self.close()
+        for target, v in pairs:
+            if self.arrays.get(v) != self.arrays[target]:
+                self.materialise(v, *self.arrays[target])
 
     def materialise(self, v: Value, target: str, layout: Layout) -> None:
         """Writes a value, whatever it is made of, into the registers ``target``."""
@@ -302,15 +319,8 @@ class Emitter(Writer):
 
     def call_by_lanes(self, op: Op) -> None:
         """A function of one tile: its argument goes where the result will be."""
-        (v,) = op.operands
-        self.comment([op])
-        self.declare(op.result)
+        self.fill(op.results, op.operands)
         name, layout = self.arrays[op.result]
-        if self.group and self.group.layout == layout and v in self.group.results() and self.count[v] == 1:
-            self.arrays[v] = self.arrays[op.result]
-        self.close()
-        if self.arrays.get(v) != self.arrays[op.result]:
-            self.materialise(v, name, layout)
         x, dtype = self.fresh("x"), op.result.type.dtype
         self.line(f"for (int r = 0; r < {layout.registers}; r += {LANES}) {{")
         self.line(f"    const {self.c(dtype)}{LANES} {x} = vload{LANES}(0, {name} + r);")

@@ -100,6 +100,9 @@ def _block(block: Block, facts: dict[Value, Info]) -> None:
             for k, v in enumerate(op.results):
                 facts[v] = meet(*(facts[b.yields[k]] for b in op.blocks))
         else:
+            for inner in op.blocks:
+                facts |= dict.fromkeys(inner.params, Info())
+                _block(inner, facts)
             for v in op.results:
                 facts[v] = _result(op, v, [facts[x] for x in op.operands])
 

@@ -154,6 +154,7 @@ class _Chooser:
                     slices.extend((root, op) for root, _ in self.roots(op.operands[0], identity(op.operands[0])))
             elif op.results or op.operands:
                 out = (op.results or op.operands[1:] or op.operands)[0]
+                self.join(*op.results)
                 for k, v in enumerate(op.operands):
                     if k in OPS[op.name].apart:
                         continue
@@ -185,6 +186,7 @@ class _Chooser:
             if size[theirs] <= 2 * size[mine] and theirs not in accessed:
                 links[theirs].append((mine, "restrict", frame))
         neighbours: dict[Value, list[Value]] = {root: [] for root in classes}
+        choosy = [op for op in self.kernel.ops() if OPS[op.name].fits]
         for root, found in links.items():
             for other, _, _ in found:
                 neighbours[other].append(root)
@@ -198,7 +200,8 @@ class _Chooser:
                         layout = self.seen(how.operands[0], chosen).without(how.attrs["axes"])
                     else:
                         layout = chosen[other].restrict(frame, shape) if how else chosen[other].project(frame)
-                    if layout.shape == shape:
+                    mine = (op for op in choosy if self.find(op.result) is root)
+                    if layout.shape == shape and all(OPS[op.name].fits(op, layout) for op in mine):
                         return layout
             return None
 

@@ -10,6 +10,7 @@ from .plan import padded
 
 BLOCK = 128  # threads of a block that several programs share
 WARP = 32
+ACROSS = ("reduce", "scan")
 
 
 class Together(Exception):
@@ -19,7 +20,7 @@ class Together(Exception):
 def choose_threads(kernel: Kernel) -> int:
     """The compiler's choice for a GPU: 128 threads, and more where a reduction runs over a tile so large that each of
     128 would hold more than sixteen of its elements, up to 512. `tests/bench/peers.py --details` shows the others."""
-    tiles = [prod(padded(op.operands[0].type.shape)) for op in kernel.ops() if op.name == "reduce"]
+    tiles = [prod(padded(op.operands[0].type.shape)) for op in kernel.ops() if op.name in ACROSS]
     threads = 128
     while tiles and threads < 512 and max(tiles) > threads * 16:
         threads *= 2
@@ -34,7 +35,7 @@ def tile_threads(kernel: Kernel) -> int:
     ops = tuple(kernel.ops())
     shapes = {v.type.shape for op in ops for v in (*op.operands, *op.results)}
     most = max((prod(padded(shape)) for shape in shapes), default=1)
-    reduces = any(op.name == "reduce" for op in ops)
+    reduces = any(op.name in ACROSS for op in ops)
     if reduces and most > 16 * WARP:
         return BLOCK
     places = {op.operands[0].type for op in ops if OPS[op.name].memory}

@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any
 
 from ..dtypes import DType, bool_, float32, int32
-from ..errors import KernelSyntaxError, KernelTypeError
-from ..ir import Builder, Type, Value
+from ..errors import KernelTypeError
+from ..ir import Builder, Value
 from ..ops import OPS
 from ..ops import reduction as old
 from ..ops.reduction import sum_type
-from ..ops.scan import Tiles, fold, tiles_in
+from ..ops.scan import Tiles, fold, on_scalars, tiles_in
 from ..ops.typing import Operand, axes_of, cast_value, describe, number, same_shape
 from .create import implicit
 from .language import MEANINGS, about, function, made
@@ -130,29 +130,17 @@ def combining(b: Builder, func: Any, tiles: Tiles) -> Callable[[Tiles, Tiles], T
     if not callable(func):
         raise KernelTypeError(f"expected a function of {2 * len(tiles)} scalars, not {describe(func)}", argument="func")
 
-    def result(x: Tiles, y: Tiles, check: bool = False) -> Tiles:
-        before = len(b.ops)
+    def combine(x: Tiles, y: Tiles) -> Tiles:
         found = rule(b, *x, *y) if rule else b.call(func, *x, *y)
         found = found if isinstance(found, tuple) else (found,)
-        for op in b.ops[before:] if check else ():
-            entry = OPS[op.name]
-            if op.blocks or entry.effect or entry.memory or entry.kind == "statement":
-                what = f"a function that combines elements is made of plain arithmetic, without {op.name}"
-                raise KernelSyntaxError(f"{what}; choose with ct.where", op.loc, "func")
         if len(found) != len(tiles):
             what = f"the function gives {len(found)} values for {len(tiles)} tile{'s' * (len(tiles) > 1)}"
             raise KernelTypeError(what, argument="func")
         out = tuple(implicit(b, v, t.type.dtype, "func") for v, t in zip(found, tiles, strict=True))
-        if check and (wrong := [v for v in out if v.type.shape]):
-            raise KernelTypeError(f"the function gives a tile ({wrong[0].type}) for two scalars", argument="func")
-        return out
+        return same_shape(b, *out, x[0])[:-1]
 
-    outer, b.ops = b.ops, []
-    try:
-        result(*(tuple(Value(Type(t.type.dtype)) for t in tiles) for _ in range(2)), check=True)
-    finally:
-        b.ops = outer
-    return lambda x, y: same_shape(b, *result(x, y), x[0])[:-1]
+    on_scalars(b, tiles, combine, "func", "ct.where")
+    return combine
 
 
 @function(strict=True)
