@@ -96,7 +96,9 @@ def lowered(kernel, signature, language="cuda", threads=128, share=False, **cons
     from tinyton.specialize import Specialization, parse
 
     spec = Specialization(tuple(parse(signature).items()), tuple(constants.items()))
-    return lower(front(kernel.source, spec), spec, threads, getattr(dialect, language.upper()), lambda n: "", share)
+    return lower(
+        front(kernel.source, spec), spec, threads, getattr(dialect, language.upper()), lambda *bounds: "", share
+    )
 
 
 def underlined(error):

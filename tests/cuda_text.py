@@ -41,7 +41,7 @@ def cuda_texts():
     if FOLDER not in os.environ:
         yield
         return
-    from tinyton.codegen.dialect import CUDA
+    from tinyton.codegen.dialect import CUDA, launch_bounds
     from tinyton.passes.threads import choose_threads
 
     jit = import_module("tinyton.jit")
@@ -50,7 +50,7 @@ def cuda_texts():
     def record(kernel, spec, threads, dialect, attribute, share):
         low = lower(kernel, spec, threads, dialect, attribute, share)
         many = threads if threads > 1 else choose_threads(kernel)
-        write(lower(kernel, spec, many, CUDA, lambda n: f"__launch_bounds__({n})", share).located)
+        write(lower(kernel, spec, many, CUDA, launch_bounds, share).located)
         return low
 
     with pytest.MonkeyPatch.context() as patch:

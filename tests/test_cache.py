@@ -107,7 +107,7 @@ def test_what_makes_a_new_variant(executor, change):
 
 
 def test_divisibility_makes_a_variant_only_where_it_changes_the_code(compiler):
-    """A row stride that 16 divides lets every row be read in vectors, and a length lets none of those be in part off; on
+    """A row stride that 16 divides lets every row be read in vectors, and a length lets none of them be partly off; on
     one thread nothing of it matters."""
 
     def run(columns, stride, threads):

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import tinyton as tt
-from tests.conftest import Guarded, choose, kernel, lowered, mappings
+from conftest import Guarded, choose, kernel, lowered, mappings
 from tinyton.backends import nvcc
+from tinyton.jit import as_type
 from tinyton.passes.threads import BLOCK
+from tinyton.replay import for_gpu
 
 ADD = """
 @tt.jit
@@ -215,3 +217,40 @@ def test_built_ahead_of_time():
     assert (shared.programs_per_block, shared.reqntid) == (16, (8, 16, 1))
     assert shared.programs_at_once == 100 * 16 * shared.occupancy().warps_per_sm // 4
     assert ".reqntid 8, 16, 1" in shared.ptx and "16 programs a block" in repr(shared)
+
+
+ROWS = """
+@tt.jit
+def k(x, out, n, BLOCK: tt.constexpr, LOOP: tt.constexpr):
+    j = tt.arange(0, BLOCK)
+    total = tt.zeros((BLOCK,), tt.float32)
+    if LOOP:
+        for i in range(n):
+            total += tt.load(x + i * BLOCK + j)
+    else:
+        total += tt.load(x + j)
+    tt.store(out + tt.program_id(0), tt.sum(tt.exp(total), 0))
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "threads", "programs"),
+    [
+        (ADD, {"BLOCK": 256}, 64, 2),
+        (ADD, {"BLOCK": 512}, 128, 1),
+        (ADD, {"BLOCK": 1024}, 256, 1),
+        (ADD, {"BLOCK": 4096}, 512, 1),
+        (ROWS, {"BLOCK": 256, "LOOP": False}, 32, 4),
+        (ROWS, {"BLOCK": 4096, "LOOP": False}, 128, 1),
+        (ROWS, {"BLOCK": 4096, "LOOP": True}, 256, 1),
+        (ROWS, {"BLOCK": 16384, "LOOP": False}, 512, 1),
+    ],
+)
+def test_how_many_threads_a_tile_gets(text, given, threads, programs):
+    types = {"x": np.float32, "y": np.float32, "out": np.float32, "n": "int32"}
+    k = kernel(text)
+    named = {name: types[name] for name in k.names if name in types} | given
+    *_, low = for_gpu(k, (), named, lambda name, x: as_type(name, x))
+    assert (low.threads, low.programs_per_block) == (threads, programs)
+    large = given["BLOCK"] == 16384  # whose tiles take half of the registers
+    assert ("__launch_bounds__(512, 2)" in low.source) == large

@@ -165,8 +165,8 @@ def test_hints_by_target(executor, monkeypatch):
 def test_occupancy_is_in_the_text():
     from tinyton.backends.cuda import Executor
 
-    assert Executor.attribute(None, 128) == "__launch_bounds__(128)"
-    assert Executor.attribute(None, 128, 2) == "__launch_bounds__(128, 2)"
+    assert Executor.attribute(128) == "__launch_bounds__(128)"
+    assert Executor.attribute(128, 2) == "__launch_bounds__(128, 2)"
 
 
 def test_other_hints_are_another_kernel(executor):

@@ -60,7 +60,7 @@ def cuda_text(kernel, args):
     constants = kernel.constants(bound)
     types = {n: kernel.describe(n, x, executor)[0] for n, x in bound.items() if n not in constants}
     spec = Specialization(tuple(types.items()), tuple(constants.items()))
-    return lower(front(kernel.source, spec), spec, 128, CUDA, lambda n: "").source
+    return lower(front(kernel.source, spec), spec, 128, CUDA, lambda *bounds: "").source
 
 
 def accesses(text):

@@ -323,9 +323,16 @@ def build_checked(
 ) -> Lowered:
     """Lowers for an executor, with the threads that are asked for or what the compiler chooses, and refuses what does
     not fit."""
-    attribute = partial(getattr(executor, "attribute", lambda threads, programs: ""), programs=programs)
+    attribute = getattr(executor, "attribute", lambda threads, blocks: "")
     threads = asked or executor.default_threads(kernel)
-    low = lower(kernel, spec, threads, executor.dialect, attribute, not (asked or programs))
+    low = lower(
+        kernel,
+        spec,
+        threads,
+        executor.dialect,
+        lambda n, blocks: attribute(n, programs or blocks),
+        not (asked or programs),
+    )
     shared = low.shared_bytes if threads > 1 else 0
     if shared > executor.limits["shared"]:
         raise LaunchError(

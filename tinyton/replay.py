@@ -21,7 +21,7 @@ from . import backends
 from .arrays import DeviceArray, host_spans, memory
 from .backends import interpreter
 from .backends.interpreter import Buffer
-from .codegen.dialect import CUDA
+from .codegen.dialect import CUDA, launch_bounds
 from .codegen.lower import Lowered, front, lower
 from .dtypes import DType, from_numpy
 from .errors import LaunchError
@@ -139,7 +139,7 @@ def for_gpu(
     spec = Specialization(tuple(described.items()), tuple(constants.items()))
     ir = front(dataclasses.replace(kernel.source, **changed), spec)
     asked = check_options(options, LIMITS["threads"])
-    how = asked or choose_threads(ir), CUDA, lambda n: f"__launch_bounds__({n})", share and not asked
+    how = asked or choose_threads(ir), CUDA, launch_bounds, share and not asked
     return bound, spec, ir, lower(ir, spec, *how)
 
 

@@ -59,5 +59,5 @@ def test_stages_2_and_3(number, dtype):
     args = special.parse({"src": f"*{dtype}:16", "dst": "*float32:16", "N": "int32", "scale": "float32"})
     spec = special.Specialization(tuple(args.items()), (("BLOCK", 27 if number == 2 else 512),))
     cuda = part(tt, "codegen.dialect").CUDA
-    low = lower.lower(lower.front(k.source, spec), spec, 128, cuda, lambda threads: "")
+    low = lower.lower(lower.front(k.source, spec), spec, 128, cuda, lambda *bounds: "")
     assert compiled(low.located).count(".param .") == 4

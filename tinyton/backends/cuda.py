@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from .. import cache
-from ..codegen.dialect import CUDA
+from ..codegen.dialect import CUDA, launch_bounds
 from ..dtypes import DType
 from ..errors import BackendError, LaunchError
 from ..ops import OPS, mask_of
@@ -155,11 +155,7 @@ class Executor:
     def key(self) -> str:
         return f"{self._key} {compiler()}"
 
-    def attribute(self, threads: int, programs: int | None = None) -> str:
-        """How the source says the threads of a block: as a maximum, which `exact_block` makes a requirement. (From
-        sm_90 on, nvcc also knows ``__block_size__``, but that makes every launch a launch of clusters, and small
-        programs slow.) ``programs`` is how many a multiprocessor is to hold at once, which limits registers."""
-        return f"__launch_bounds__({threads}{f', {programs}' if programs else ''})"
+    attribute = staticmethod(launch_bounds)
 
     def build(self, low: Any) -> Any:
         """The loaded function and how to pack its arguments, from the disk cache or from the compiler."""

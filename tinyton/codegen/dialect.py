@@ -71,6 +71,13 @@ class Dialect:
         return name + (self.float_suffix if dtype.register is float32 else "")
 
 
+def launch_bounds(threads: int, blocks: int | None = None) -> str:
+    """How CUDA is told the threads of a block: as a maximum, which `exact_block` makes a requirement. (From sm_90 on,
+    nvcc also knows ``__block_size__``, but that makes every launch a launch of clusters, and small programs slow.)
+    ``blocks`` is how many a multiprocessor is to hold at once, which limits registers."""
+    return f"__launch_bounds__({threads}{f', {blocks}' if blocks else ''})"
+
+
 CUDA = Dialect(
     name="cuda",
     long="long long",

@@ -20,7 +20,7 @@ from ..passes.prefetch import prefetch
 
 # <<<
 # >>> stage 4
-from ..passes.threads import BLOCK, Together, tile_threads
+from ..passes.threads import BLOCK, Together, blocks_at_once, tile_threads
 
 # <<<
 from ..passes.widen import widen
@@ -157,7 +157,7 @@ def lower(
     spec: Specialization,
     threads: int,
     dialect: Dialect,
-    attribute: Callable[[int], str],
+    attribute: Callable[..., str],
     share: bool = False,
 ) -> Lowered:
     """IR to C for ``threads`` threads a program. With ``share``, for fewer where its tiles are small, if the programs
@@ -175,7 +175,7 @@ def _lower(
     spec: Specialization,
     threads: int,
     dialect: Dialect,
-    attribute: Callable[[int], str],
+    attribute: Callable[..., str],
     programs: int = 1,
 ) -> Lowered:
     # >>> stage 7
@@ -193,7 +193,12 @@ def _lower(
     plan = make_plan(kernel, facts(spec.divisors(used)), threads)
     verify(plan.kernel, known)
     emitter = Emitter(plan, dialect, programs)
-    lines = emitter.kernel_text(attribute(threads * programs))
+    bounds: tuple = (threads,)
+    # >>> stage 4
+    room = {v: x.registers * v.type.dtype.register.itemsize for v, x in plan.layouts.items()}
+    bounds = threads * programs, blocks_at_once(threads * programs, held(plan.kernel, room))
+    # <<<
+    lines = emitter.kernel_text(attribute(*bounds))
     sizes = emitter.shared_bytes, sum(emitter.sizes.values()), held(plan.kernel, emitter.sizes)
     made = kernel.name, emitter.symbol, plan.kernel, plan, lines, threads, *sizes
     return Lowered(*made, stored_params(kernel), used, programs)

@@ -210,5 +210,3 @@ def thread_bits(low: int, bits: int, of: int = 32) -> str:
     """These bits of the thread's number, which has ``of`` bits."""
     shift, mask = f" >> {low}" if low else "", f" & {(1 << bits) - 1}" if low + bits < of else ""
     return f"(thread{shift}{mask})" if shift or mask else "thread"
-
-

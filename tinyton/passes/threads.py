@@ -18,6 +18,7 @@ class Together(Exception):
 
 
 def choose_threads(kernel: Kernel) -> int:
+<<<<<<< HEAD
     """The compiler's choice for a GPU: 128 threads, and more where a reduction runs over a tile so large that each of
     128 would hold more than sixteen of its elements, up to 512. `tests/bench/peers.py --details` shows the others."""
     tiles = [prod(padded(op.operands[0].type.shape)) for op in kernel.ops() if op.name in ACROSS]
@@ -25,6 +26,26 @@ def choose_threads(kernel: Kernel) -> int:
     while tiles and threads < 512 and max(tiles) > threads * 16:
         threads *= 2
     return threads
+=======
+    """The compiler's choice for a GPU: 128 threads, and up to 512 for large tiles: as many as move 16 bytes each where
+    all is done element by element, and as many as hold 32 elements each of what is reduced, or 16 if loops carry
+    tiles, too."""
+    ops = tuple(kernel.ops())
+    if all(OPS[op.name].moves or OPS[op.name].kind != "statement" and not OPS[op.name].apart for op in ops):
+        places = {op.operands[0].type for op in ops if OPS[op.name].moves}
+        wanted = [prod(padded(t.shape)) * t.dtype.itemsize // 16 for t in places]
+    else:
+        share = 16 if any(param.type.shape for op in ops for _, param, _, _ in op.carried) else 32
+        wanted = [prod(padded(op.operands[0].type.shape)) // share for op in ops if op.name == "reduce"]
+    return min(max([BLOCK, *wanted]), 4 * BLOCK)
+
+
+def blocks_at_once(threads: int, held_bytes: int) -> int | None:
+    """How many large blocks a multiprocessor (65,536 registers) is to hold at once: two where the tiles in a thread take
+    about its part of half of the registers, so that a few more would leave room for one block only."""
+    part = 65536 // (2 * threads) * 4
+    return 2 if threads > BLOCK and 0.6 * part < held_bytes < 1.5 * part else None
+>>>>>>> f929668 (wip)
 
 
 def tile_threads(kernel: Kernel) -> int:
