@@ -18,15 +18,6 @@ class Together(Exception):
 
 
 def choose_threads(kernel: Kernel) -> int:
-<<<<<<< HEAD
-    """The compiler's choice for a GPU: 128 threads, and more where a reduction runs over a tile so large that each of
-    128 would hold more than sixteen of its elements, up to 512. `tests/bench/peers.py --details` shows the others."""
-    tiles = [prod(padded(op.operands[0].type.shape)) for op in kernel.ops() if op.name in ACROSS]
-    threads = 128
-    while tiles and threads < 512 and max(tiles) > threads * 16:
-        threads *= 2
-    return threads
-=======
     """The compiler's choice for a GPU: 128 threads, and up to 512 for large tiles: as many as move 16 bytes each where
     all is done element by element, and as many as hold 32 elements each of what is reduced, or 16 if loops carry
     tiles, too."""
@@ -36,7 +27,7 @@ def choose_threads(kernel: Kernel) -> int:
         wanted = [prod(padded(t.shape)) * t.dtype.itemsize // 16 for t in places]
     else:
         share = 16 if any(param.type.shape for op in ops for _, param, _, _ in op.carried) else 32
-        wanted = [prod(padded(op.operands[0].type.shape)) // share for op in ops if op.name == "reduce"]
+        wanted = [prod(padded(op.operands[0].type.shape)) // share for op in ops if op.name in ACROSS]
     return min(max([BLOCK, *wanted]), 4 * BLOCK)
 
 
@@ -45,7 +36,6 @@ def blocks_at_once(threads: int, held_bytes: int) -> int | None:
     about its part of half of the registers, so that a few more would leave room for one block only."""
     part = 65536 // (2 * threads) * 4
     return 2 if threads > BLOCK and 0.6 * part < held_bytes < 1.5 * part else None
->>>>>>> f929668 (wip)
 
 
 def tile_threads(kernel: Kernel) -> int:
