@@ -32,7 +32,7 @@ def choose_threads(kernel: Kernel) -> int:
 
 
 def blocks_at_once(threads: int, held_bytes: int) -> int | None:
-    """How many large blocks a multiprocessor (65,536 registers) is to hold at once: two where the tiles in a thread take
+    """How many large blocks a multiprocessor (65,536 registers) is to hold at once: two where a thread's tiles take
     about its part of half of the registers, so that a few more would leave room for one block only."""
     part = 65536 // (2 * threads) * 4
     return 2 if threads > BLOCK and 0.6 * part < held_bytes < 1.5 * part else None
