@@ -2,6 +2,7 @@
 way of a launch, which needs no GPU to be checked."""
 
 import gc
+import struct
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ import tinyton.language as tl
 import tinyton.tile as ct
 from conftest import kernel
 from tinyton import arrays, dispatch
+from tinyton.specialize import Arg
 
 jit = import_module("tinyton.jit")  # of which the package's jit is a function
 
@@ -283,15 +285,16 @@ class Driver:
     def refused(self, name, error):
         return triton.LaunchError(f"{name}: {error}")
 
-    def variant(self, tag):
+    def variant(self, tag, divisors=frozenset(), **dtypes):
         def call(grid, block, packed, shared, stream):
             if self.error:
                 raise self.error
             self.calls.append((tag, grid, packed))
 
-        function = SimpleNamespace(_launch_kernel=call)
-        loaded = SimpleNamespace(function=function, pack=lambda *args: args, shared=0)
-        return SimpleNamespace(loaded=loaded, threads=32, hidden=(), executor=self)
+        loaded = SimpleNamespace(start=call, pack=lambda *args: args, shared=0)
+        low = SimpleNamespace(block=(32, 1, 1), divisors_used=divisors)
+        spec = SimpleNamespace(args=[(name, Arg("int", dtype)) for name, dtype in dtypes.items()])
+        return SimpleNamespace(loaded=loaded, low=low, specialization=spec, hidden=(), executor=self)
 
 
 @pytest.fixture
@@ -306,14 +309,15 @@ def device(address, dtype=tl.float32):
     return x
 
 
-def learned(k, driver, monkeypatch, *launches):
+def learned(k, driver, monkeypatch, *launches, **variant):
     """``k`` after launches like these; what takes the long way is noted instead of run."""
     long = []
     monkeypatch.setattr(k, "launch", lambda *args: long.append(args), raising=False)
     for tag, args, meta in launches:
         options = dict.fromkeys(dispatch.OPTIONS)
-        bound = k._bind(args, dict(meta), options)
-        k._learn(bound, tuple(options.values()), driver.variant(tag))
+        given = {word: meta[word] for word in options if word in meta}
+        bound = k._bind(args, {n: x for n, x in meta.items() if n not in given}, options)
+        k._learn(bound, given | {n: options[n] for n in k.rules if n in options}, driver.variant(tag, **variant))
     k._enter = dispatch.entrance(k, k._routes, driver)
     return long
 
@@ -321,12 +325,15 @@ def learned(k, driver, monkeypatch, *launches):
 def test_the_short_way(driver, monkeypatch):
     k = triton.jit(copy)
     x, out = device(1024), device(2048)
-    long = learned(k, driver, monkeypatch, ("a", (x, out, 64), {"BLOCK": 64}))
+    launches = [("a", (x, out, 64), {"BLOCK": 64}), ("w", (x, out, 64), {"BLOCK": 64, "num_warps": 8})]
+    long = learned(k, driver, monkeypatch, *launches, divisors={"n"}, n=tl.int32)
     k[(3,)](x, out, 64, BLOCK=64)
     k[3, 2](x, out, 80, 64)
     k[lambda meta: meta["n"] // meta["BLOCK"]](x, out, 128, BLOCK=64)
     assert driver.calls == [("a", (3, 1, 1), (1024, 2048, 64)), ("a", (3, 2, 1), (1024, 2048, 80)),
                             ("a", (2, 1, 1), (1024, 2048, 128))]  # fmt: skip
+    k[(3,)](x, out, 64, BLOCK=64, num_warps=8)
+    assert driver.calls.pop() == ("w", (3, 1, 1), (1024, 2048, 64))
     assert not long
     k[3](x, out, 65, BLOCK=64)  # 16 does not divide 65
     k[3](x, out, 64, BLOCK=32)
@@ -335,10 +342,51 @@ def test_the_short_way(driver, monkeypatch):
     k[0](x, out, 64, BLOCK=64)
     k[3](x, out, 64, BLOCK=64, stream=1)
     k[3](x, out, 64, BLOCK=64, other=1)
-    assert len(long) == 7 and len(driver.calls) == 3
+    k[3](x, out, 64, BLOCK=64.0)
+    k[3](x, out, 64, 64, 1)
+    monkeypatch.setenv("TINYTON_BACKEND", "opencl")
+    k[3](x, out, 64, BLOCK=64)
+    monkeypatch.delenv("TINYTON_BACKEND")
+    assert len(long) == 10 and len(driver.calls) == 3
+    k[3](x, out, 64, BLOCK=64)
+    driver.forked = True
+    k[3](x, out, 64, BLOCK=64)
+    assert len(long) == 11 and len(driver.calls) == 4
+    driver.forked = False
     driver.error = Driver.cu.Error("no")
     with pytest.raises(triton.LaunchError, match="copy: no"):
         k[3](x, out, 64, BLOCK=64)
+    driver.thread = None  # the context may not be current in another thread: the long way sees to that
+    k[3](x, out, 64, BLOCK=64)
+    assert len(long) == 12
+
+
+def test_the_key_of_the_short_way_grows(driver, monkeypatch):
+    """Whether 16 divides an int, and how long it is, is asked once a variant depends on it."""
+    k = triton.jit(copy)
+    x, out = device(1024), device(2048)
+    long = learned(k, driver, monkeypatch, ("a", (x, out, 64), {"BLOCK": 64}), n=tl.int32)
+    for n in (64, 65):
+        k[1](x, out, n, BLOCK=64)
+        assert driver.calls.pop() == ("a", (1, 1, 1), (1024, 2048, n))
+    bound = k._bind((x, out, 1 << 32), {"BLOCK": 64}, {})
+    k._learn(bound, {}, driver.variant("long", {"n"}, n=tl.int64))
+    k[1](x, out, 64, BLOCK=64)
+    k[1](x, out, (1 << 32) + 1, BLOCK=64)
+    assert len(long) == 2 and not driver.calls, "forgotten, and never seen"
+    k[1](x, out, 1 << 33, BLOCK=64)
+    assert driver.calls.pop() == ("long", (1, 1, 1), (1024, 2048, 1 << 33))
+
+
+def test_a_number_that_does_not_fit_takes_the_long_way(driver, monkeypatch):
+    k, variant = triton.jit(copy), driver.variant("a", n=tl.int32)
+    variant.loaded.pack = struct.Struct("PPi").pack
+    x, out = device(1024), device(2048)
+    long = learned(k, driver, monkeypatch)
+    k._learn(k._bind((x, out, 64), {"BLOCK": 64}, {}), {}, variant)
+    k[1](x, out, 64, BLOCK=64)
+    k[1](x, out, 1 << 31, BLOCK=64)
+    assert len(long) == len(driver.calls) == 1
 
 
 def test_heuristics_on_the_short_way(driver, monkeypatch):
@@ -365,7 +413,7 @@ def test_hooks_and_prints_on_the_short_way(driver, monkeypatch):
     printing = driver.variant("b")
     printing.hidden = ("log",)
     k.forget()
-    k._learn(k._bind((x, out, 64), {"BLOCK": 64}, dict.fromkeys(dispatch.OPTIONS)), (None,) * 5, printing)
+    k._learn(k._bind((x, out, 64), {"BLOCK": 64}, dict.fromkeys(dispatch.OPTIONS)), {}, printing)
     assert not k._routes
 
 

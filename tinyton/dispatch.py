@@ -2,12 +2,13 @@
 
 A function is written out for each kernel and each tuple of argument classes: it reads addresses and types, looks the
 variant up and calls the driver, without loops and without calls of ours. What it does not know, it leaves to the long
-way, which checks everything. tests/bench/peers.py measures what it saves.
+way, which checks everything. tests/bench/launch.py measures what it saves, and where the time goes.
 """
 
 from __future__ import annotations
 
 import os
+import struct
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -16,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from .arrays import DeviceArray
+from .dtypes import int64
 from .errors import LaunchError
 from .launch import as_grid
 
@@ -23,6 +25,7 @@ MISSING = object()
 OPTIONS = ("num_warps", "num_threads", "num_stages", "num_ctas", "stream")
 ENVIRON = getattr(os.environ, "_data", os.environ)  # undecoded: it is read at every launch
 BACKEND = getattr(os.environ, "encodekey", str)("TINYTON_BACKEND")
+CUDA = getattr(os.environ, "encodevalue", str)("cuda")
 ROUTES = 4  # argument classes that one kernel keeps a short way for
 
 
@@ -38,40 +41,50 @@ class Kind:
 @dataclass(frozen=True)
 class Read:
     """Python that reads an argument: what is passed on and what belongs to the key, what must have run before that,
-    and what makes it a case for the long way."""
+    and what must hold, or it is a case for the long way."""
 
     passed: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
     pointer: bool = False  # the first of what is passed is an address
     before: str = ""
-    doubts: tuple[str, ...] = ()
+    sure: tuple[str, ...] = ()
 
 
 class Route:
     """The short way for one tuple of kinds of arguments: Python that reads them, and the variants seen so far."""
 
-    def __init__(self, kernel: Any, kinds: tuple[Kind, ...], outside: list[tuple[Any, str]]):
-        self.kinds, self.outside = kinds, outside
+    def __init__(self, kernel: Any, kinds: tuple[Kind, ...], classes: tuple[type, ...], outside: list[tuple[Any, str]]):
+        self.kinds, self.classes, self.outside, self.names = kinds, classes, outside, kernel.names
         self.entries: dict[tuple, tuple] = {}
-        self.reads = [_read(kind, name) for kind, name in zip(kinds, kernel.runtime, strict=True)]
-        parts = [part for r in self.reads if r for part in r.key]
+        self.reads = [read for kind, name in zip(kinds, kernel.runtime, strict=True) if (read := _read(kind, name))]
+        self.parts = [part for r in self.reads for part in r.key]
         constants = [n for n in kernel.names if n not in kernel.runtime]
-        for value in [*constants, *(_outside(f, path) for f, path in outside)]:
-            parts += [f"{value}.__class__", value]
-        self.before = "; ".join(r.before for r in self.reads if r and r.before) or "pass"
-        options = [kernel.prefix + word for word in OPTIONS[:2]]
-        self.key = ", ".join([*parts, *options, "_tt_environ.get(_tt_backend)"])
-        text = f"def key({', '.join([*kernel.names, *options])}):\n"
-        text += f"    {self.before}\n    return ({self.key})"
+        self.parts += [f"{n}.__class__, {n}" if n in kernel.rules else n for n in constants]
+        for value in (_outside(f, path) for f, path in outside):
+            self.parts += [f"{value}.__class__", value]
+        self.before = "; ".join(r.before for r in self.reads if r.before) or "pass"
         self.scope = _scope(f for f, _ in outside)
-        self.key_of = _define(text, dict(self.scope))["key"]
+        self.key_of: Callable[..., tuple] | None = None
 
-    def learn(self, values: tuple, options: tuple, compiled: Any) -> None:
-        """Adds a variant. Clusters and stages are left to the long way, which has to look at them."""
-        if options[2:4] == (None, None):
-            loaded = compiled.loaded
-            entry = loaded.start, compiled.low.block, loaded.pack, loaded.shared
-            self.entries[self.key_of(*values, *options[:2])] = entry
+    @property
+    def key(self) -> str:
+        return ", ".join([*self.parts, "tuple(_tt_named.items()) if _tt_named else None"])
+
+    def learn(self, values: tuple, named: dict[str, Any], compiled: Any) -> bool:
+        """Adds a variant. Of ints, only what some variant depends on is in the key: True if that is more than before,
+        and the others are forgotten."""
+        args = [(n, a) for n, a in compiled.specialization.args if a.kind == "int" and n in self.names]
+        parts = [f"{n} & 15 == 0" for n, _ in args if n in compiled.low.divisors_used]
+        parts += [f"-0x80000000 <= {n} <= 0x7fffffff" for n, a in args if a.dtype is int64]
+        more = [part for part in parts if part not in self.parts]
+        if more or self.key_of is None:
+            self.parts += more
+            self.entries.clear()
+            text = f"def key({', '.join(self.names)}, _tt_named):\n    {self.before}\n    return ({self.key})"
+            self.key_of = _define(text, dict(self.scope))["key"]
+        loaded = compiled.loaded
+        self.entries[self.key_of(*values, named)] = loaded.start, compiled.low.block, loaded.pack, loaded.shared
+        return bool(more)
 
 
 def usable(kinds: tuple[Kind, ...], executor: Any) -> bool:
@@ -82,18 +95,18 @@ def _read(kind: Kind, name: str) -> Read | None:
     """How an argument of this kind is read."""
     cls = kind.cls
     module = cls.__module__.partition(".")[0]
-    if cls is int:
-        return Read((name,), (f"-0x80000000 <= {name} <= 0x7fffffff", f"{name} & 15 == 0"))
-    if cls is float or cls is bool:
+    if cls in (int, float, bool):
         return Read((name,))
     if cls is type(None):  # known when the kernel is compiled, and not passed
         return Read()
+    key: tuple[str, ...] = (f"{name}.dtype",)
+    sure: tuple[str, ...] = ()
     if cls is DeviceArray:
-        address, key = f"{name}.address", (f"{name}.dtype",)
+        address = f"{name}.address"
     elif module == "torch" and hasattr(cls, "data_ptr"):
-        address, key = f"{name}.data_ptr()", (f"{name}.dtype", f"{name}.is_cuda")
+        address, sure = f"{name}.data_ptr()", (f"{name}.is_cuda",)
     elif module == "pycuda" and hasattr(cls, "gpudata"):
-        address, key = f"int({name}.gpudata)", (f"{name}.dtype",)
+        address = f"int({name}.gpudata)"
     else:
         return None
     # >>> stage 6
@@ -108,10 +121,10 @@ def _read(kind: Kind, name: str) -> Read | None:
             before += f"; {stride} = {' * '.join(shape[d + 1 :]) or 1}"
         numbers = [*shape, *(s for s, one in zip(strides, kind.ones, strict=True) if not one)]
         key += tuple(f"{s} == 1" for s in strides) + tuple(f"{n} & 15 == 0" for n in numbers)
-        narrow = (f"not 0 <= ({' | '.join(numbers)}) <= 0x7fffffff",) if numbers else ()
-        return Read((address, *numbers), key, True, before, narrow)
+        narrow = (f"0 <= ({' | '.join(numbers)}) <= 0x7fffffff",) if numbers else ()
+        return Read((address, *numbers), key, True, before, sure + narrow)
     # <<<
-    return Read((address,), key, True)
+    return Read((address,), key, True, "", sure)
 
 
 def _tuple(names: list[str]) -> str:
@@ -123,19 +136,19 @@ def entrance(kernel: Any, routes: list[Route], executor: Any = None) -> Callable
     constants = [n for n in kernel.names if n not in kernel.runtime]
     defaults = {p.name: p.default for p in kernel.source.params if p.default is not p.empty}
     bind = "".join(f"{n}=_tt_default_{n}, " if n in constants else f"{n}=_tt_missing, " for n in kernel.names)
-    options = [kernel.prefix + word for word in OPTIONS]
     scope = _scope([]) | {f"_tt_default_{n}": defaults.get(n, MISSING) for n in constants}
-    scope |= {"_tt_missing": MISSING, "_tt_long": kernel.launch, "_tt_as_grid": as_grid, "_tt_LaunchError": LaunchError}
-    text = f"def {kernel.source.name}(_tt_grid, /, {bind}*_tt_extra, {'=None, '.join(options)}=None, **_tt_named):\n"
+    scope |= {"_tt_missing": MISSING, "_tt_long": kernel.launch, "_tt_as_grid": as_grid}
+    text = f"def {kernel.source.name}(_tt_grid, /, {bind}*_tt_extra, **_tt_named):\n"
     if routes:
         scope |= {"_tt_thread": threading.get_ident, "_tt_executor": executor, "_tt_refused": executor.refused}
         scope |= {"_tt_limits": executor.limits, "_tt_most": executor.limits["x"], "_tt_failure": executor.cu.Error}
+        scope |= {"_tt_others": (KeyError, TypeError, AttributeError, ValueError, struct.error, LaunchError)}
+        scope["_tt_options"] = dict.fromkeys(OPTIONS)
     for k, route in enumerate(routes):
         scope |= route.scope | {f"_tt_entries{k}": route.entries}
-        scope |= {f"_tt_class{k}_{i}": kind.cls for i, kind in enumerate(route.kinds)}
         text += _short_way(kernel, route, k, constants, scope)
     args = f"({''.join(f'{n}, ' for n in kernel.names)}*_tt_extra,)"
-    text += f"    _tt_long(_tt_grid, {args}, _tt_named, ({', '.join(options)}))\n"
+    text += f"    _tt_long(_tt_grid, {args}, _tt_named)\n"
     enter = _define(text, scope)[kernel.source.name]
     return enter if routes and not kernel.hooks else partial(careful, kernel, enter)
 
@@ -153,47 +166,49 @@ def careful(kernel: Any, enter: Callable, grid: Any, /, *args: Any, **named: Any
 
 def _short_way(kernel: Any, route: Route, k: int, constants: list[str], scope: dict[str, Any]) -> str:
     """Python that launches and returns if all is as it was before, and falls through otherwise."""
-    test = " and ".join(f"{n}.__class__ is _tt_class{k}_{i}" for i, n in enumerate(kernel.runtime)) or "True"
-    pointers = [f"_tt_p{i}" for i, read in enumerate(route.reads) if read and read.pointer]
-    doubts = [f"({' | '.join(pointers)}) & 15"] if pointers else []
+    classes: dict[type, list[str]] = {}
+    expected = [*(kind.cls for kind in route.kinds), *route.classes]
+    for n, cls in zip([*kernel.runtime, *constants], expected, strict=True):
+        if n not in kernel.rules:
+            classes.setdefault(cls, []).append(f"{n}.__class__ is ")
+    tests = [f"{''.join(names)}_tt_class{k}_{i}" for i, names in enumerate(classes.values())]
+    scope |= {f"_tt_class{k}_{i}": cls for i, cls in enumerate(classes)}
+    passed = [text for r in route.reads for text in r.passed]
+    pointers = [r.passed[0] for r in route.reads if r.pointer]
+    for i, text in enumerate(pointers):
+        passed[passed.index(text)] = f"_tt_p{i}"
+    reads = "; ".join(f"_tt_p{i} = {text}" for i, text in enumerate(pointers)) or "pass"
+    sure = [text for r in route.reads for text in r.sure]
+    if pointers:
+        sure.append(f"({' | '.join(f'_tt_p{i}' for i in range(len(pointers)))}) & 15 == 0")
     if any(kind.cls.__module__.startswith("torch") for kind in route.kinds):
         scope["_tt_torch_stream"] = sys.modules["torch"]._C._cuda_getCurrentRawStream
-        doubts.append("_tt_torch_stream(0)")
-    doubts += [doubt for read in route.reads if read for doubt in read.doubts]
-    doubts += ["_tt_thread() != _tt_executor.thread", "_tt_executor.forked", "_tt_extra", "_tt_named"]
-    doubts += [f"{kernel.prefix}{word}" for word in OPTIONS[2:4]] + [f"{kernel.prefix}stream is not None"]
-    passed = [text for r in route.reads if r for text in r.passed]
-    for i, r in enumerate(route.reads):
-        if r and r.pointer:
-            passed[passed.index(r.passed[0])] = f"_tt_p{i}"
-    reads = "; ".join(f"_tt_p{i} = {r.passed[0]}" for i, r in enumerate(route.reads) if r and r.pointer) or "pass"
-    rules = "pass"
-    meta = ", ".join(f"{n!r}: {n}" for n in kernel.names)
-    packed = ", ".join(passed)
+        sure.append("not _tt_torch_stream(0)")
+    sure += ["not _tt_extra", "not _tt_executor.forked"]
+    sure.append("(_tt_backend not in _tt_environ or _tt_environ[_tt_backend] == _tt_cuda)")
+    meta, rules = "".join(f"{n!r}: {n}, " for n in kernel.names), "pass"
     for n in kernel.rules:
         scope[f"_tt_rule_{n}"] = kernel.rules[n]
-        rules += f"; {n} = _tt_rule_{n}({{{', '.join(f'{m!r}: {m}' for m in (*OPTIONS, *kernel.names))}}})"
-    if kernel.rules:
-        test += "".join(f" and {n} is not _tt_missing" for n in constants if n not in kernel.rules)
+        value = f"_tt_rule_{n}({{**_tt_options, **_tt_named, {meta}}})"
+        rules += f"; _tt_named |= {{{n!r}: {value}}}" if n in OPTIONS else f"; {n} = {value}"
     return f"""
-    if {test}:
+    if {" and ".join(tests) or "True"}:
         {rules}
         try:
             {route.before}
+            _tt_launch, _tt_block, _tt_pack, _tt_shared = _tt_entries{k}[{route.key}]
             {reads}
-            _tt_call, _tt_block, _tt_pack, _tt_shared = _tt_entries{k}[{route.key}]
-            if _tt_grid.__class__ is tuple and len(_tt_grid) == 1 and _tt_grid[0].__class__ is int:
-                _tt_where = _tt_grid[0], 1, 1
+            if _tt_grid.__class__ is tuple and len(_tt_grid) == 1:
+                (_tt_x,), _tt_y, _tt_z = _tt_grid, 1, 1
             else:
-                _tt_where = _tt_as_grid(_tt_grid, callable(_tt_grid) and {{{meta}}}, _tt_limits)
-        except (KeyError, TypeError, AttributeError, ValueError, _tt_LaunchError):
+                _tt_x, _tt_y, _tt_z = _tt_as_grid(_tt_grid, callable(_tt_grid) and {{{meta}}}, _tt_limits)
+            if {" and ".join(sure)} and _tt_x.__class__ is int and 0 < _tt_x <= _tt_most and _tt_y and _tt_z:
+                return _tt_launch((_tt_x, _tt_y, _tt_z), _tt_block, _tt_pack({", ".join(passed)}), _tt_shared, None)
+        except _tt_failure as _tt_error:
+            if _tt_thread() == _tt_executor.thread:  # in others the context need not be current
+                raise _tt_refused("{kernel.source.name}", _tt_error) from None
+        except _tt_others:
             pass
-        else:
-            if not ({" or ".join(doubts)}) and 0 < _tt_where[0] <= _tt_most and 0 not in _tt_where:
-                try:
-                    return _tt_call(_tt_where, _tt_block, _tt_pack({packed}), _tt_shared, None)
-                except _tt_failure as _tt_error:
-                    raise _tt_refused("{kernel.source.name}", _tt_error) from None
 """
 
 
@@ -206,7 +221,7 @@ def _outside(reader: Any, path: str) -> str:
 
 
 def _scope(readers: Iterable[Any]) -> dict[str, Any]:
-    scope: dict[str, Any] = {"_tt_environ": ENVIRON, "_tt_backend": BACKEND}
+    scope: dict[str, Any] = {"_tt_environ": ENVIRON, "_tt_backend": BACKEND, "_tt_cuda": CUDA}
     for reader in readers:
         function = reader.function
         scope[f"_tt_module{id(reader)}"] = function.__globals__

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial, update_wrapper
 from math import prod
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -134,42 +135,45 @@ class JITFunction:
         raise LaunchError(f"a kernel is launched over a grid: {self.source.name}[grid](...)")
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
-        return partial(self._enter, grid)
+        return partial(self._enter, grid) if grid is None else MethodType(self._enter, grid)  # which is quicker
 
     def __repr__(self) -> str:
         return f"<kernel {self.source.name}({', '.join(self.names)})>"
 
-    def launch(self, grid: Any, args: tuple, named: dict[str, Any], options: tuple) -> None:
+    def launch(self, grid: Any, args: tuple, named: dict[str, Any]) -> None:
         """The long way of a launch: binds, checks, compiles if need be, moves NumPy arrays, and runs."""
         try:
-            chosen = dict(zip(OPTIONS, options, strict=True))
-            bound = self._bind(args, named, chosen)
+            words = {self.prefix + word: word for word in OPTIONS}
+            given = {name: x for name, x in named.items() if name in words}
+            chosen = dict.fromkeys(OPTIONS) | {words[name]: x for name, x in given.items()}
+            bound = self._bind(args, {name: x for name, x in named.items() if name not in words}, chosen)
             compiled, described = self._variant(bound, chosen)
             config = grid if isinstance(grid, LaunchConfig) else None
             block = config.block_for(compiled) if config else None
             where = as_grid(config.grid if config else grid, bound, compiled.executor.limits)
             run(compiled, where, {n: p for n, (_, p) in described.items()}, chosen["stream"], block)
-            if all(a.divisible or n in self.unspecialized for n, (a, _) in described.items() if a.kind == "pointer"):
-                self._learn(bound, tuple(chosen.values()), compiled)
+            aligned = (a.divisible or n in self.unspecialized for n, (a, _) in described.items() if a.kind == "pointer")
+            if chosen["stream"] is None and all(aligned):
+                self._learn(bound, given | {n: chosen[n] for n in self.rules if n in OPTIONS}, compiled)
         except TinytonError as error:
             raise error.with_traceback(None) from None
 
-    def _learn(self, bound: dict[str, Any], options: tuple, compiled: CompiledKernel) -> None:
-        """Remembers a launch, so that the next one like it takes the short way."""
+    def _learn(self, bound: dict[str, Any], options: dict[str, Any], compiled: CompiledKernel) -> None:
+        """Remembers a launch with these options, so that the next one like it takes the short way."""
         kinds = tuple(self.kind(bound, n) for n in self.runtime)
         if compiled.hidden or not usable(kinds, compiled.executor):
             return
-        constants = [bound[n] for n in self.source.constexprs]
+        constants = [bound[n] for n in self.names if n not in self.runtime]
         outside = self.outside()
         if any(exact(v) != (type(v), v) for v in (*constants, *(v for _, _, v in outside))):
             return
-        reads = [(f, path) for f, path, _ in outside]
-        route = next((r for r in self._routes if (r.kinds, r.outside) == (kinds, reads)), None)
-        if route is None:
-            route = Route(self, kinds, reads)
+        what = kinds, tuple(x.__class__ for x in constants), [(f, path) for f, path, _ in outside]
+        route = next((r for r in self._routes if (r.kinds, r.classes, r.outside) == what), None)
+        if new := route is None:
+            route = Route(self, *what)
             self._routes = [route, *self._routes][:ROUTES]
+        if route.learn(tuple(self.given(bound, n) for n in self.names), options, compiled) or new:
             self._enter = entrance(self, self._routes, compiled.executor)
-        route.learn(tuple(self.given(bound, n) for n in self.names), options, compiled)
 
     def given(self, bound: Mapping[str, Any], name: str) -> Any:
         """What the user passed for a parameter."""

@@ -231,7 +231,8 @@ def launch(
             names = ", ".join(kernel.names)
             raise ArgumentError(f"{kernel.source.name} takes {len(kernel.names)} arguments ({names}), not {len(args)}")
         where = None if stream is None or (isinstance(stream, int) and stream == 0) else stream
-        kernel._enter(_grid(grid), *args, _tt_num_warps=kernel.hint("num_worker_warps"), _tt_stream=where)
+        options = {"_tt_num_warps": kernel.hint("num_worker_warps"), "_tt_stream": where}
+        kernel._enter(_grid(grid), *args, **{name: x for name, x in options.items() if x is not None})
     except TinytonError as error:
         raise _plain(error) from None
 
