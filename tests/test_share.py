@@ -29,6 +29,11 @@ def k(x, out, n, BLOCK: tt.constexpr):
 needs_nvcc = pytest.mark.skipif(nvcc.find("nvcc") is None, reason="nvcc is not installed: pip install 'tinyton[nvcc]'")
 
 
+def test_great_tiles_keep_their_threads():
+    signature = {"x": "*float32:16", "out": "*float32:16", "n": "int32:16"}
+    assert lowered(kernel(SOFTMAX), signature, threads=512, share=True, BLOCK=8192).block[:2] == (512, 1)
+
+
 def block(text, dtype, **meta):
     """Threads and programs of a block that the compiler chooses on a GPU, for pointers x, y, out and an int n."""
     k = kernel(text)

@@ -22,7 +22,7 @@ def prefetch(kernel: Kernel, threads: int) -> Kernel:
     a = load_ahead p + next k; ...``, where nothing is loaded for a round that there is not. A load runs ahead if its
     addresses follow from the number of the round, and if nothing in the loop may write what it reads: a store is passed
     only in a ``tt.range(..., num_stages=2)``."""
-    slots = count()
+    slots, constants = count(), {op.result for op in kernel.ops() if op.name == "const"}
 
     def block(old: Block) -> Block:
         b = Builder()
@@ -30,7 +30,7 @@ def prefetch(kernel: Kernel, threads: int) -> Kernel:
             inner = tuple(block(x) for x in op.blocks)
             op = op if inner == op.blocks else replace(op, blocks=inner)
             loads = _loads(op, threads)
-            b.ops.append(_rotated(b, op, loads, slots) if loads else op)
+            b.ops.append(_rotated(b, op, loads, slots, constants) if loads else op)
         return old if tuple(b.ops) == old.ops else replace(old, ops=tuple(b.ops))
 
     body = block(kernel.body) if threads > 1 else kernel.body
@@ -104,7 +104,7 @@ def _again(b: Builder, body: Block, values: list[Value], given: dict[Value, Valu
     return new
 
 
-def _rotated(b: Builder, loop: Op, loads: list[Op], slots: Iterator[int]) -> Op:
+def _rotated(b: Builder, loop: Op, loads: list[Op], slots: Iterator[int], constants: set[Value]) -> Op:
     """The loop with ``loads`` a round ahead; what comes before it is appended."""
     (body,) = loop.blocks
     index, (low, stop, step) = body.params[0], loop.head
@@ -131,7 +131,7 @@ def _rotated(b: Builder, loop: Op, loads: list[Op], slots: Iterator[int]) -> Op:
         return there, after
 
     some, k = begins(b, low, True)
-    first = ask(b, some, {index: k} | {p: start for start, p, _ in carried})
+    first = ask(b, some, {index: low if low in constants else k} | {p: start for start, p, _ in carried})
     held = tuple(Value(v.type, op.result.name) for v, op in zip(first, loads, strict=True))
     for v, op, slot in zip(held, loads, numbers, strict=True):
         inner.ops.append(Op("loaded", (v,), op.results, {"slot": slot}, (), op.loc))
