@@ -21,7 +21,7 @@ def cpu(monkeypatch):
 def text(kernel, **constants):
     """The C of a kernel whose x, y and out are arrays of float32; what else is no constant is int32."""
     names = [name for name in kernel.arg_names if name not in constants]
-    types = {name: "*float32" if name in ("x", "y", "out") else "int32" for name in names}
+    types = {name: "*float32" if name in ("a", "b", "x", "y", "out") else "int32" for name in names}
     return lowered(kernel, types, "opencl", 1, **constants).source
 
 
@@ -107,5 +107,98 @@ def test_edges_of_matrices(cpu, shape):
 def test_loops_have_no_tests():
     for kernel, constants in ((two_masks, {"BLOCK": 128}), (edge, {"R": 8, "C": 32})):
         source = text(kernel, **constants)
-        assert "; ++on) {" in source and "< on; ++" in source
+        assert "int last = " in source and "<= last; ++" in source
         assert ("?" in source) == (kernel is two_masks)  # of two masks, one may be off where the other is on
+
+
+@tt.jit
+def rounds(x, out, n, ROUNDS: tt.constexpr, BLOCK: tt.constexpr):
+    j = tt.arange(0, BLOCK)
+    total, most, twice = (
+        tt.zeros((BLOCK,), tt.float32),
+        tt.full((BLOCK,), -1.0, tt.float32),
+        tt.zeros((BLOCK,), tt.float32),
+    )
+    for k in range(ROUNDS):
+        v = tt.load(x + k * BLOCK + j, mask=k * BLOCK + j < n)
+        old = twice
+        twice = tt.exp(twice * 0.5) + v
+        most = tt.maximum(most, old + twice)
+        total = (total + v) * 0.5
+    tt.store(out + j, total)
+    tt.store(out + BLOCK + j, most)
+    tt.store(out + 2 * BLOCK + j, twice)
+
+
+@pytest.mark.filterwarnings("ignore:kernel rounds")
+def test_what_a_loop_carries_stays_where_it_is(cpu):
+    x = np.random.default_rng(2).standard_normal(250).astype(np.float32)
+    out = np.zeros((3, 64), np.float32)
+    rounds[1](x, out, 250, ROUNDS=4, BLOCK=64)
+    total, most, twice = np.zeros(64), np.full(64, -1.0), np.zeros(64)
+    for v in np.pad(x, (0, 6)).reshape(4, 64):
+        old, twice = twice, np.exp(twice * 0.5) + v
+        most, total = np.maximum(most, old + twice), (total + v) * 0.5
+    assert np.allclose(out, (total, most, twice), rtol=1e-5)
+    source = text(rounds, ROUNDS=4, BLOCK=64)
+    assert "total[r] = (total[r] + v[r]) * 0.5f;" in source
+    assert "total_1" not in source and "most_1" not in source and "twice_1" in source  # the old one is read again
+
+
+@tt.jit
+def product(a, b, c, out, M: tt.constexpr, K: tt.constexpr, N: tt.constexpr, ACC: tt.constexpr):
+    i, k, j = tt.arange(0, M)[:, None], tt.arange(0, K), tt.arange(0, N)[None, :]
+    acc = tt.load(c + i * N + j).to(ACC)
+    for _ in range(3):
+        acc = tt.dot(tt.load(a + i * K + k[None, :]), tt.load(b + k[:, None] * N + j), acc * 0.5)
+    tt.store(out + i * N + j, acc)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("shape", [(16, 8, 32), (1, 16, 2), (2, 1, 64), (64, 32, 4), (4, 4, 1), (1, 1, 8)])
+def test_products(cpu, shape, dtype):
+    m, k, n = shape
+    rng = np.random.default_rng(4)
+    a, b, c = (rng.standard_normal(s).astype(dtype) for s in ((m, k), (k, n), (m, n)))
+    out = np.zeros((m, n), "float64" if dtype == "float64" else "float32")
+    product[1](a, b, c, out, m, k, n, tt.float64 if dtype == "float64" else tt.float32)
+    want = c.astype(np.float64)
+    for _ in range(3):
+        want = want * 0.5 + a.astype(np.float64) @ b.astype(np.float64)
+    assert np.allclose(out, want, rtol=1e-5, atol=1e-12 if dtype == "float64" else 1e-4)
+
+
+@tt.jit
+def turned(a, b, out, M: tt.constexpr, K: tt.constexpr, N: tt.constexpr):
+    """The product of a and b, both stored by columns, stored by columns."""
+    i, k, j = tt.arange(0, M)[:, None], tt.arange(0, K), tt.arange(0, N)[None, :]
+    acc = tt.zeros((M, N), tt.float32)
+    for s in range(2):
+        acc = tt.dot(tt.load(a + s * M * K + i + k[None, :] * M), tt.load(b + s * K * N + k[:, None] + j * K), acc)
+    tt.store(out + i + j * M, acc)
+
+
+@tt.jit
+def batched(a, b, out, B: tt.constexpr, M: tt.constexpr):
+    i = tt.arange(0, B)[:, None, None] * M * M + tt.arange(0, M)[None, :, None] * M + tt.arange(0, M)[None, None, :]
+    x = tt.load(a + i)
+    tt.store(out + i, tt.dot(tt.trans(x, (0, 2, 1)), tt.load(b + i) + 1))
+
+
+def test_products_of_turned_matrices_and_of_batches(cpu):
+    a, b = np.random.default_rng(5).standard_normal((2, 2 * 32 * 32)).astype(np.float32)
+    out = np.zeros((32, 16), np.float32)
+    turned[1](a, b, out, 16, 8, 32)
+    wide = [
+        (x.reshape(-1)[: 2 * n].reshape(2, *s).astype(np.float64)) for x, n, s in ((a, 128, (8, 16)), (b, 256, (32, 8)))
+    ]
+    assert np.allclose(out, sum((x.T @ y.T).T for x, y in zip(*wide, strict=True)), atol=1e-4)
+    out = np.zeros((2, 32, 32), np.float32)
+    batched[1](a, b, out, 2, 32)
+    x, y = a.reshape(2, 32, 32).astype(np.float64), b.reshape(2, 32, 32).astype(np.float64)
+    assert np.allclose(out, x.transpose(0, 2, 1) @ (y + 1), atol=1e-4)
+
+
+def test_how_products_are_written():
+    source = text(turned, M=16, K=8, N=32)
+    assert "sum3 += x[3 * K + k] * row;" in source and "fma(" not in source and "shared_memory" not in source

@@ -212,7 +212,10 @@ class Emitter(Writer):
         return found or blocked(padded(v.type.shape), self.threads)
 
     def declare(self, v: Value, layout: Layout | None = None, initial: str = "") -> None:
-        """Registers for a value; a tile whose thread holds one element, and a scalar, are plain variables."""
+        """Registers for a value that has none; a tile whose thread holds one element, and a scalar, are plain
+        variables."""
+        if v in self.arrays:
+            return
         name = self.name(v)
         if v.type.shape:
             layout = layout or self.plan.layouts[v]
@@ -255,7 +258,9 @@ class Emitter(Writer):
                 self.materialise(v, *self.arrays[target])
 
     def materialise(self, v: Value, target: str, layout: Layout) -> None:
-        """Writes a value, whatever it is made of, into the registers ``target``."""
+        """Writes a value, whatever it is made of, into the registers ``target``, if it is not there."""
+        if self.arrays.get(v) == (target, layout):
+            return
         if not v.type.shape:
             self.line(f"{target} = {self.scalar(v)};")
             return
@@ -269,6 +274,23 @@ class Emitter(Writer):
         """Registers for what a loop carries, holding its first value."""
         self.declare(param)
         self.materialise(start, *self.arrays[param])
+
+    def in_place(self, op: Op) -> None:
+        """A tile that a loop carries is worked on where it is, if every step to its next value goes register by
+        register and nothing else reads what is overwritten."""
+        readers = {v: inner for inner in op.blocks[0].ops for v in inner.operands}
+        for _, param, end, _ in op.carried:
+            steps, v = [], param
+            while v is not end and self.count.get(v) == 1 and v in readers and steady(readers[v], v):
+                steps.append(readers[v])
+                v = readers[v].result
+            if v is end and v.type.shape:
+                for step, then in zip(steps, [*steps[1:], None], strict=True):
+                    same = (
+                        step.result.type == param.type and self.plan.layouts.get(step.result) == self.arrays[param][1]
+                    )
+                    if same and (then is None or then.name == "matmul"):
+                        self.arrays[step.result] = self.arrays[param]
 
     def alias(self, v: Value, to: Value) -> None:
         self.arrays[v] = self.arrays[to]
@@ -453,33 +475,33 @@ class Emitter(Writer):
                 s.define(op.result, self.expression(op, args))
 
     def _split(self, group: Group) -> bool:
-        """Where the masks are on up to some place of the innermost loop, as ``i < n`` is: finds that place; then a loop
-        up to it and one for the rest, both without tests, so that the C compiler vectorises them."""
+        """Where the masks are on up to some place of the innermost loop, as ``i < n`` is: finds that place, from the
+        end; then a loop up to it and one for the rest, both without tests, so that the C compiler vectorises them."""
         layout, moves = group.layout, [op for op, _ in group.members if OPS[op.name].moves]
         tested = [op for op in moves if mask_of(op) is not None or op.operands[0].type.shape != layout.shape]
         regular = self.plan.monotone.issuperset({mask_of(op) for op in tested} - {None})
         if not (tested and regular and layout.registers > 1):
             return False
-        on = self.fresh("on")
-        search = Scope(self, layout, 1, counter=on)
-        *outer, head = search.heads()
-        texts = list(dict.fromkeys(parenthesised(search.condition(op)) for op in tested))
-        search.line(f"if (!{texts[0] if len(texts) == 1 else parenthesised(' && '.join(texts))}) break;")
+        last = self.fresh("last")
+        search = Scope(self, layout, 1, counter=last)
+        *outer, _ = search.heads()
+        texts = list(dict.fromkeys(map(search.condition, tested)))
+        search.line(f"if ({' && '.join(map(parenthesised, texts)) if len(texts) > 1 else texts[0]}) break;")
         for text in outer:
             self.line(text)
             self.depth += 1
-        self.line(f"int {on} = 0;")
-        self._loop(head.replace(f"int {on} = 0", ""), search)
         first, rest = Scope(self, layout, 1, whole=True), Scope(self, layout, 1)
-        head = first.heads()[-1]
+        r, end = first.variable(first.runs[0]), 1 << first.runs[0].bits
+        self.line(f"int {last} = {end - 1};")
+        self._loop(f"for (; {last} >= 0; --{last}) {{", search)
         self._fill(group, first)
-        self._loop(re.sub("<.*?;", f"< {on};", head), first)
+        self._loop(f"for (int {r} = 0; {r} <= {last}; ++{r}) {{", first)
         if any(
             not self.arrays.keys().isdisjoint(op.results) or (element and op not in tested and not OPS[op.name].reads)
             for op, element in group.members
         ):
             self._fill(group, rest, tested if len(texts) == 1 else ())
-            self._loop(head.replace("= 0", f"= {on}"), rest)
+            self._loop(f"for (int {r} = {last} + 1; {r} < {end}; ++{r}) {{", rest)
         for _ in outer:
             self.depth -= 1
             self.line("}")
@@ -547,6 +569,12 @@ class Emitter(Writer):
                 else:
                     self.join(op, None)
         self.op = outer
+
+
+def steady(op: Op, v: Value) -> bool:
+    """True for an op that reads ``v`` at the place alone where it writes."""
+    product = op.name == "matmul" and v is op.operands[2]
+    return product or OPS[op.name].kind in ("elementwise", "typed") and len(op.results) == 1
 
 
 def at(name: str, layout: Layout, s: Scope, offset: int = 0) -> str:

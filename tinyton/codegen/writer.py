@@ -302,7 +302,7 @@ class Writer:
         if self.dialect.name == "opencl":
             top.append("#pragma OPENCL FP_CONTRACT OFF")
         for helper in self.helpers.values():
-            top += ["", *helper.split("\n")] if "typedef" not in helper else helper.split("\n")
+            top += ["", *helper.split("\n")] if not helper.startswith("typedef") else helper.split("\n")
         return [(text, None) for text in [*top, "", *head, *prologue]] + body + [("}", None), ("", None)]
 
 

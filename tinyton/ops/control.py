@@ -37,6 +37,7 @@ def _carry(e, op) -> str:
 
 def _round(e, op) -> None:
     (body,) = op.blocks
+    e.in_place(op)
     with e.rounds():
         e.block(body)
     e.assign(tuple(param for _, param, _, _ in op.carried), body.yields)

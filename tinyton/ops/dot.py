@@ -7,6 +7,7 @@ import numpy as np
 from ..dtypes import DType, float16, float32, float64, int8, int32, uint8
 from ..errors import KernelTypeError, KernelValueError
 from ..ir import Builder, Type, Value
+from ..layout import blocked
 from . import OPS, op
 from .convert import pitched, room, stage
 from .rearrange import full_tile
@@ -23,6 +24,8 @@ def _dot(run, op, x, y, acc):
 def _emit_dot(e, op):
     """Both matrices go to shared memory; then each thread adds up its elements, one multiplication after the other."""
     x, y, acc = op.operands
+    if e.alone and acc.type.dtype.is_float and acc.type.shape[-1] > 1 and max(x.type.shape) > 1:
+        return _emit_blocks(e, op)
     dtype, layout = op.result.type.dtype, e.layout_of(op.result)
     rows, columns = e.own_layout(x).shape, e.own_layout(y).shape
     memory, k = e.shared(x.type.dtype, room(rows) + room(columns)), e.fresh("k")
@@ -45,6 +48,66 @@ def _emit_dot(e, op):
         s.line(f"{cell} = {value};")
     e.depth -= 1
     e.line("}")
+
+
+def _block(rows: int, columns: int) -> str:
+    """C that adds to this many rows and columns of a product, which stay in registers."""
+    start, step, end = (
+        "\n".join(text.format(r=r) for r in range(rows))
+        for text in (
+            "    vector sum{r} = *(vector*)(acc + {r} * N);",
+            "        sum{r} += x[{r} * K + k] * row;",
+            "    *(vector*)(acc + {r} * N) = sum{r};",
+        )
+    )
+    return f"""
+{{fn}} void {{name}}({{T}}* acc, const {{T}}* x, const {{T}}* y, int K, int N) {{{{
+    #pragma OPENCL FP_CONTRACT ON
+    typedef {{T}}{columns} vector __attribute__((aligned({{bits}} / 8)));
+{start}
+    for (int k = 0; k < K; ++k) {{{{
+        const vector row = *(vector*)(y + k * N);
+{step}
+    }}}}
+{end}
+}}}}"""
+
+
+def _emit_blocks(e, op):
+    """One thread of a CPU takes 4 rows by a vector of columns at a time."""
+    dtype, (m, n), k = op.result.type.dtype, op.result.type.shape[-2:], op.operands[0].type.shape[-1]
+    rows, columns = min(m, 4), min(n, 64 // dtype.itemsize)
+    out, order = op.result, blocked(op.result.type.shape, 1)
+    e.declare(out, order)
+    if e.layout_of(out) != order:
+        e.declare(out := Value(out.type, "rows"), order)
+    acc = e.arrays[out][0]
+    e.materialise(op.operands[2], acc, order)
+    x, y = (_in_rows(e, v) for v in op.operands[:2])
+    f = e.helper(f"multiply_{rows}x{columns}", _block(rows, columns), dtype)
+    b, i, j = (e.fresh(name) for name in ("batch", "row", "column"))
+    loops = [(i, m, rows), (j, n, columns)]
+    acc, x, y = f"{acc} + {i} * {n} + {j}", f"{x} + {i} * {k}", f"{y} + {j}"
+    if batch := out.type.shape[:-2]:
+        loops.insert(0, (b, batch[0], 1))
+        acc, x, y = (f"{text} + {b} * {size}" for text, size in ((acc, m * n), (x, m * k), (y, k * n)))
+    for v, extent, step in loops:
+        e.open(f"for (int {v} = 0; {v} < {extent}; {v} += {step}) {{", op)
+    e.line(f"{f}({acc}, {x}, {y}, {k}, {n});")
+    for _ in loops:
+        e.shut()
+    e.materialise(out, *e.arrays[op.result])
+
+
+def _in_rows(e, v) -> str:
+    """The name of an array with the elements of a tile, row by row."""
+    order = blocked(v.type.shape, 1)
+    if v not in e.arrays or e.layout_of(v) != order:
+        copy = Value(v.type, v.name)
+        e.declare(copy, order)
+        e.materialise(v, *e.arrays[copy])
+        v = copy
+    return e.arrays[v][0]
 
 
 @op(numpy=_dot, emit=_emit_dot, kind="statement", exact=True, apart=(0, 1), public=False)
