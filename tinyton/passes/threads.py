@@ -19,15 +19,15 @@ class Together(Exception):
 
 def choose_threads(kernel: Kernel) -> int:
     """The compiler's choice for a GPU: 128 threads, and up to 512 for large tiles: as many as move 16 bytes each where
-    all is done element by element, and as many as hold 32 elements each of what is reduced; 16 of what is scanned,
-    or where loops carry tiles, too."""
+    all is done element by element, and as many as hold 32 elements each of what is reduced, 16 where loops carry tiles,
+    too, and 64 of what is scanned."""
     ops = tuple(kernel.ops())
     if all(OPS[op.name].moves or OPS[op.name].kind != "statement" and not OPS[op.name].apart for op in ops):
         places = {op.operands[0].type for op in ops if OPS[op.name].moves}
         wanted = [prod(padded(t.shape)) * t.dtype.itemsize // 16 for t in places]
     else:
         carried = any(param.type.shape for op in ops for _, param, _, _ in op.carried)
-        shares = {"reduce": 16 if carried else 32, "scan": 16}
+        shares = {"reduce": 16 if carried else 32, "scan": 64}
         wanted = [prod(padded(op.operands[0].type.shape)) // shares[op.name] for op in ops if op.name in shares]
     return min(max([BLOCK, *wanted]), 4 * BLOCK)
 
