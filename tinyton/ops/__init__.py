@@ -36,7 +36,7 @@ class Entry:
     mask: int | None = None  # which operand, if it is there, says for which addresses
     apart: tuple[int, ...] = ()  # operands that go through shared memory: tiles with layouts of their own
     joins: bool = False  # a statement whose ``emit`` looks after the loop that is open, which it may join
-    fits: Callable | None = None  # of op and layout: whether the op can work in it; in a blocked one, all can
+    fits: Callable | None = None  # of op and layout: whether it can work in that; in a blocked one, all can
     host: Callable | None = None  # what it gives outside kernels, and on constants
 
     @property

@@ -86,9 +86,10 @@ def fold(
     return tuple(expand_dims(b, t, axes) for t in out) if keep_dims else out
 
 
-def spread(layout: Layout, axis: int) -> tuple[list[int], list[int], list[Basis]] | None:
+def spread(op: Op, layout: Layout) -> tuple[list[int], list[int], list[Basis]] | None:
     """Which bits make the coordinate, the lowest first: neighbours in the register number, then some of the thread's
     number, then more of the register number (as bases). None if it is otherwise, or the lanes are not neighbours."""
+    axis: int = op.attrs["axis"]  # type: ignore[assignment]
     bits = [unit(len(layout.shape), axis, i) for i in range(log2(layout.shape[axis]))]
     moves = [b in layout.thread for b in bits]
     at = [(layout.thread if m else layout.reg).index(b) for m, b in zip(moves, bits, strict=True)]
@@ -124,7 +125,7 @@ def _emit_scan(e, op):
     """First the neighbouring registers of a thread, one after the other; then the lanes of a warp, by shuffles; then,
     for all groups of registers, the warps, by shared memory. In reverse, registers and threads are counted back."""
     axis, reverse, layout, (block,) = op.attrs["axis"], op.attrs["reverse"], e.layout_of(op.result), op.blocks
-    near, threads, far = spread(layout, axis)
+    near, threads, far = spread(op, layout)
     lanes = [i for i in threads if i < 5 and e.dialect.shuffle]
     warps, mask = threads[len(lanes) :], sum(1 << i for i in lanes)
     thread, side = ("~thread", "_down") if reverse else ("thread", "_up")
@@ -137,10 +138,8 @@ def _emit_scan(e, op):
             s.line(f"if ({s.padding(op.result.type.shape, (axis,))}) {e.cell(op.result, s)} = {zero};")
     rest = Layout(layout.shape, (*far, *(b for b in layout.reg if not b[axis])), layout.thread)
     place, count, step = e.scope(rest), 1 << len(near), 1 << min(near, default=0)
-    base, group = (
-        place.gather([(i, layout.reg.index(b)) for i, b in enumerate(rest.reg)]),
-        place.gather([(i, i) for i, _ in enumerate(far)]),
-    )
+    base = place.gather([(i, layout.reg.index(b)) for i, b in enumerate(rest.reg)])
+    group = place.gather([(i, i) for i in range(len(far))])
     k, up, w = e.fresh("k"), e.fresh("up"), e.fresh("warp")
     each, last = k if step == 1 else f"{k} * {step}", str((count - 1) * step)
 
@@ -211,14 +210,7 @@ def _emit_scan(e, op):
             combine(before, cells(each))
 
 
-@op(
-    numpy=_scan,
-    emit=_emit_scan,
-    kind="statement",
-    public=False,
-    joins=True,
-    fits=lambda op, x: spread(x, op.attrs["axis"]),
-)
+@op(numpy=_scan, emit=_emit_scan, kind="statement", public=False, joins=True, fits=spread)
 def scan(b: Builder) -> None:
     """Each element along an axis combined with all before it (``reverse``: after it), by a block of two scalars each.
     With an ``identity``, the axis of a tile may have any extent."""
@@ -231,8 +223,8 @@ def scanned(
     block, results = on_scalars(b, tiles, combine), tuple(Value(t.type) for t in tiles)
     if reverse and not identity:
         full_tile(tiles[0])
-    attrs = {"axis": axis_of(axis, len(tiles[0].type.shape)), "reverse": bool(reverse), **identity}
-    b.ops.append(Op("scan", tiles, results, attrs, (block,), b.loc))
+    axis = axis_of(axis, len(tiles[0].type.shape))
+    b.ops.append(Op("scan", tiles, results, {"axis": axis, "reverse": bool(reverse), **identity}, (block,), b.loc))
     return results
 
 
