@@ -49,18 +49,23 @@ def static_print(b: Builder, *values: object, sep: str = " ", end: str = "\n") -
 
 @op(numpy=None, emit=None, kind="macro")
 def range_(b: Builder, start: int, stop: int | None = None, step: int = 1, **hints: object) -> None:
-    """``for k in tt.range(n, num_stages=3)``: a loop as over Python's ``range``. The hints ``num_stages``,
-    ``loop_unroll_factor``, ``disallow_acc_multi_buffer``, ``flatten``, ``warp_specialize`` and ``disable_licm`` are
-    compile-time values, and have no effect yet.
+    """``for k in tt.range(n, num_stages=2)``: a loop as over Python's ``range``. From ``num_stages=2`` on, what a round
+    loads may be loaded during the round before it, ahead of what that stores, so that memory answers while the program
+    works: a round must not load what the one before it stores. That is for loads in the loop's own body, at addresses
+    that follow from the number of the round, if there is no way out of the loop and nothing in it but loads, stores and
+    arithmetic; each thread keeps up to 128 bytes of them.
+
+    The hints ``loop_unroll_factor``, ``disallow_acc_multi_buffer``, ``flatten``, ``warp_specialize`` and
+    ``disable_licm`` have no effect yet. All are compile-time values.
 
     >>> import numpy as np, tinyton as tt
     >>> @tt.jit
     ... def k(out, n):
     ...     total = 0
-    ...     for j in tt.range(n, num_stages=3): total += j
+    ...     for j in tt.range(n, num_stages=2): total += tt.load(out + j)
     ...     tt.store(out, total)
-    >>> out = np.zeros(1, int); k[1](out, 5); out.tolist()
-    [10]
+    >>> out = np.arange(5); k[1](out, 5); out.tolist()
+    [10, 1, 2, 3, 4]
     """
     raise KernelSyntaxError("range is for the head of a for loop: for k in tt.range(n):")
 

@@ -19,9 +19,8 @@ HELD_BYTES = 128  # of a thread's registers, at most: more would cost occupancy
 
 def prefetch(kernel: Kernel, threads: int) -> Kernel:
     """Before: ``for k: x = load p + k; ...``. After: ``a = load_ahead p + low; for k, a: x = loaded a;
-    a = load_ahead p + next k; ...``, where nothing is loaded for a round that there is not. A load runs ahead if its
-    addresses follow from the number of the round, and if nothing in the loop may write what it reads: a store is passed
-    only in a ``tt.range(..., num_stages=2)``."""
+    a = load_ahead p + next k; ...``, where nothing is loaded for a round that there is not. That is done where a
+    ``tt.range(..., num_stages=2)`` asks for it, to loads whose addresses follow from the number of the round."""
     slots, constants = count(), {op.result for op in kernel.ops() if op.name == "const"}
 
     def block(old: Block) -> Block:
@@ -38,18 +37,14 @@ def prefetch(kernel: Kernel, threads: int) -> Kernel:
 
 
 def _loads(loop: Op, threads: int) -> list[Op]:
-    """The loads of a loop that may run ahead: of those in the body itself, as many as there is room for."""
-    asked = loop.attrs.get("stages")
-    if loop.name != "for" or "stops" in loop.attrs or asked is not None and asked < 2:  # type: ignore[operator]
+    """The loads of a loop that run ahead: of those in the body itself, as many as there is room for. They pass the
+    stores of a round, and no other effect."""
+    if "ahead" not in loop.attrs or "stops" in loop.attrs:
         return []
     (body,) = loop.blocks
-    ops = tuple(walk(body))
-    if not asked and not any(op.name == "reduce" or OPS[op.name].apart for op in ops):
-        return []  # threads that never wait for each other are at different places of a round anyway
-    for op in ops:
+    for op in walk(body):
         entry = OPS[op.name]
-        stores = entry.moves and entry.writes and (asked or op.operands[0].type.shared)
-        if op.name == "inline_asm" or entry.effect and not (op.blocks or stores or op.name == "assume"):
+        if entry.effect and not (op.blocks or entry.moves or op.name == "assume") or op.name == "inline_asm":
             return []
     known, changing = _known(loop)
     room, found = HELD_BYTES, []
