@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+
+# >>> stage 4
 from contextlib import suppress
+
+# <<<
 from dataclasses import dataclass
 
 from ..errors import Loc
