@@ -26,7 +26,7 @@ class Dialect:
     shuffle: bool
     unroll: bool
     float_suffix: str  # of math functions on float32
-    high: dict[int, str]  # the upper half of a product of unsigned integers of so many bits
+    high: str  # the upper half of a product of unsigned 64-bit integers
     program_id: tuple[str, ...]  # by axis
     num_programs: tuple[str, ...]
     head: str  # with {name}, {params}, {attribute}, {threads}, {programs}
@@ -87,7 +87,7 @@ CUDA = Dialect(
     shuffle=True,
     unroll=True,
     float_suffix="f",
-    high={32: "__umulhi", 64: "__umul64hi"},
+    high="__umul64hi",
     program_id=tuple(f"(int)blockIdx.{x}" for x in "xyz"),
     num_programs=tuple(f"(int)gridDim.{x}" for x in "xyz"),
     head='extern "C" __global__ void {attribute}\n{name}({params})\n{{',
@@ -202,7 +202,7 @@ OPENCL = Dialect(
     shuffle=False,
     unroll=False,
     float_suffix="",
-    high={32: "mul_hi", 64: "mul_hi"},
+    high="mul_hi",
     program_id=tuple(f"(int)get_group_id({axis})" for axis in range(3)),
     num_programs=tuple(f"(int)get_num_groups({axis})" for axis in range(3)),
     head="__kernel __attribute__((reqd_work_group_size({threads}, {programs}, 1)))\nvoid {name}({params})\n{{",

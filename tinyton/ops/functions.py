@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..dtypes import bool_
+from ..dtypes import bool_, uint64
 from ..errors import KernelTypeError
 from ..ir import Builder, Type, Value
 from . import op
@@ -108,7 +108,12 @@ def _high(x, y):
 
 def _emit_high(e, op, x, y):
     t, u = op.result.type.dtype, e.unsigned(op.result.type.dtype)
-    return f"({e.c(t)}){e.dialect.high[t.bits]}(({u}){x}, ({u}){y})"
+    if t.kind == "i":
+        x, y = f"({u}){x}", f"({u}){y}"
+    if t.bits == 64:
+        return f"({e.c(t)}){e.dialect.high}({x}, {y})"
+    wide = f"{e.use('wide_product')}({x}, {y})" if e.dialect.name == "cuda" else f"({e.c(uint64)}){x} * {y}"
+    return f"({e.c(t)})({wide} >> 32)"
 
 
 @op(numpy=_high, emit=_emit_high, exact=True)

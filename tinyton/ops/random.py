@@ -12,10 +12,10 @@ import numpy as np
 
 from ..dtypes import float32, int32, int64, uint32, uint64
 from ..errors import KernelTypeError, KernelValueError
-from ..ir import Builder, Type, Value
+from ..ir import Builder, Value
 from . import op
 from .arithmetic import add, bitcast_, invert, lt, maximum, mul, shr, where, xor
-from .functions import cos, sin
+from .functions import cos, sin, umulhi
 from .math import log, sqrt
 from .typing import Operand, cast_value, constant_int, number, same_shape, same_type
 
@@ -33,23 +33,15 @@ def _words(b: Builder, x: Operand, what: str) -> tuple[Value, Value]:
     return cast_value(b, wide, uint32), cast_value(b, shr(b, wide, 32), uint32)
 
 
-def _emit_product(e, op, x, y):
-    if e.dialect.name == "cuda":
-        return f"{e.use('wide_product')}({x}, {y})"
-    return f"({e.c(uint64)}){x} * {y}"
+def _low(e, op, x, y):
+    return f"(unsigned int){e.use('wide_product')}({x}, {y})" if e.dialect.name == "cuda" else f"{x} * {y}"
 
 
-@op(numpy=lambda x, y: x.astype(np.uint64) * y, emit=_emit_product, exact=True, public=False)
-def wide_product(b: Builder, x: Value, y: Value) -> Value:
-    """The product of two uint32, as uint64: one instruction of a GPU, for both halves."""
-    return b.add("wide_product", (x, y), Type(uint64, x.type.shape))
-
-
-def _halves(b: Builder, x: Value, y: int) -> tuple[Value, Value]:
-    """The upper and the lower half of a product."""
-    x, factor = same_type(b, x, y)
-    wide = wide_product(b, x, factor)
-    return cast_value(b, shr(b, wide, 32), uint32), cast_value(b, wide, uint32)
+@op(numpy=np.multiply, emit=_low, exact=True, public=False)
+def umullo(b: Builder, x: Operand, y: Operand) -> Value:
+    """The lower half of a product of two uint32: with `umulhi` of the same two, one instruction of a GPU gives both."""
+    x, y = same_type(b, x, y)
+    return b.add("umullo", (x, y), x.type)
 
 
 @op(numpy=None, emit=None, kind="macro")
@@ -74,8 +66,8 @@ def philox(
     words = (_words(b, c, name)[0] for c, name in zip((c0, c1, c2, c3), names, strict=True))
     x0, x1, x2, x3, k0, k1 = same_shape(b, *words, k0, k1)
     for _ in range(rounds):
-        high0, low0 = _halves(b, x0, MULTIPLIERS[0])
-        high1, low1 = _halves(b, x2, MULTIPLIERS[1])
+        high0, low0 = umulhi(b, x0, MULTIPLIERS[0]), umullo(b, x0, MULTIPLIERS[0])
+        high1, low1 = umulhi(b, x2, MULTIPLIERS[1]), umullo(b, x2, MULTIPLIERS[1])
         x0, x1, x2, x3 = xor(b, xor(b, high1, x1), k0), low1, xor(b, xor(b, high0, x3), k1), low0
         k0, k1 = add(b, k0, KEY_STEPS[0]), add(b, k1, KEY_STEPS[1])
     return x0, x1, x2, x3
