@@ -89,13 +89,13 @@ def _helper(e, verb: str, dtype, width: int) -> str:
 def _held(e, v: Value, s, width: int) -> str:
     """C for the vector of the slot ``v`` to which the place in a loop over registers belongs."""
     name, layout = e.arrays[v]
-    parts = [
-        f"{s.variable(run)} * {(1 << run.low) // width}" if 1 << run.low > width
-        else s.variable(run) if 1 << run.low == width
-        else f"{s.variable(run)} / {width}" if width > 1 << run.low else ""
-        for run in reversed(s.loops)
-    ]  # fmt: skip
-    return name if layout.registers <= width else f"{name}[{' + '.join(parts)}]"
+    if layout.registers <= width:
+        return name
+    parts = []
+    for run in reversed(s.loops):
+        k = (1 << run.low) // width
+        parts.append(s.variable(run) + (f" * {k}" if k > 1 else "" if k else f" / {width}"))
+    return f"{name}[{' + '.join(parts)}]"
 
 
 def _other(e, op, s) -> str:
