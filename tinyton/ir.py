@@ -148,9 +148,9 @@ def rewrite(kernel: Kernel, visit: Callable[[Op, dict[Value, Value], Builder], b
     def block_of(old: Block) -> Block:
         builder = Builder()
         for op in old.ops:
-            new = replace(
-                op, operands=tuple(renamed.get(v, v) for v in op.operands), blocks=tuple(block_of(b) for b in op.blocks)
-            )
+            new, operands = op, tuple(renamed.get(v, v) for v in op.operands)
+            if op.blocks or operands != op.operands:
+                new = Op(op.name, operands, op.results, op.attrs, tuple(block_of(b) for b in op.blocks), op.loc)
             builder.loc = op.loc
             if not visit(new, renamed, builder):
                 builder.ops.append(new)

@@ -8,6 +8,7 @@ its loop or follows it. Cheap values are never stored: they are computed where t
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -36,9 +37,11 @@ class Group:
 
     layout: Layout
     members: list[tuple[Op, Joined | None]] = field(default_factory=list)
+    results: dict[Value, None] = field(default_factory=dict)
 
-    def results(self) -> dict[Value, None]:
-        return dict.fromkeys(v for op, _ in self.members for v in op.results)
+    def add(self, op: Op, element: Joined | None) -> None:
+        self.members.append((op, element))
+        self.results |= dict.fromkeys(op.results)
 
 
 class Emitter(Writer):
@@ -49,6 +52,7 @@ class Emitter(Writer):
         self.plan, self.programs = plan, programs
         self.alone = self.threads == 1 and dialect.name == "opencl"  # one thread of a CPU walks the whole tile
         self.locals: dict[tuple[Value, Frame, int], str] = {}
+        self.local: set[Value] = set()  # the values of those
         self.arrays: dict[Value, tuple[str, Layout]] = {}  # tiles in registers
         self.group: Group | None = None
 
@@ -63,8 +67,9 @@ class Emitter(Writer):
         key = v, frame, offset
         if key not in self.locals:
             base = self.name(v)
-            seen = any(k[0] is v for k in self.locals)
-            self.locals[key] = self.fresh(f"{base}_{offset}" if offset else base) if seen or offset else base
+            again = v in self.local or offset
+            self.locals[key] = self.fresh(f"{base}_{offset}" if offset else base) if again else base
+            self.local.add(v)
         return self.locals[key]
 
     # -- memory ----------------------------------------------------------------------------------------------------
@@ -250,7 +255,7 @@ class Emitter(Writer):
         pairs, group = tuple(zip(targets, values, strict=True)), self.group
         for target, v in pairs:
             self.declare(target)
-            if group and v in group.results() and self.count[v] == 1 and group.layout == self.layout_of(target):
+            if group and v in group.results and self.count[v] == 1 and group.layout == self.layout_of(target):
                 self.arrays[v] = self.arrays[target]
         self.close()
         for target, v in pairs:
@@ -394,12 +399,12 @@ class Emitter(Writer):
         if self.group and (self.group.layout != layout or self._crosses(op)):
             self.close()
         self.group = self.group or Group(layout)
-        self.group.members.append((op, element))
+        self.group.add(op, element)
 
     def _crosses(self, op: Op) -> bool:
         """True if ``op`` reads, through a view, another element of a tile that the open loop is still making."""
         assert self.group is not None
-        return any(v not in self.group.results() and self._depends(v, self.group.results()) for v in op.operands)
+        return any(v not in self.group.results and self._depends(v, self.group.results) for v in op.operands)
 
     def _depends(self, v: Value, on: set[Value]) -> bool:
         if v in on:
@@ -418,7 +423,7 @@ class Emitter(Writer):
 
     def close_for(self, values: tuple[Value, ...]) -> None:
         """Closes the open loop if it makes one of these."""
-        if self.group and any(self._depends(v, self.group.results()) for v in values):
+        if self.group and any(self._depends(v, self.group.results) for v in values):
             self.close()
 
     def close_with(self, op: Op, layout: Layout, element: Joined) -> None:
@@ -435,9 +440,9 @@ class Emitter(Writer):
         if group is None:
             return
         outer_op, ops = self.op, [op for op, _ in group.members]
-        for v in group.results():
-            escapes = self.count.get(v, 0) > sum(op.operands.count(v) for op in ops)
-            if v.type.shape and v not in self.arrays and escapes:
+        inside = Counter(v for op in ops for v in op.operands)
+        for v in group.results:
+            if v.type.shape and v not in self.arrays and self.count.get(v, 0) > inside[v]:
                 self.declare(v)
         self.comment(ops)
         if not (self.alone and self._split(group)):

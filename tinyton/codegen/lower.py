@@ -134,25 +134,37 @@ def stored_params(kernel: Kernel) -> frozenset[str]:
 def held(kernel: Kernel, sizes: Mapping[Value, int]) -> int:
     """How many bytes of tiles are needed at a time, at most: now or later. What has no size is made of what has one
     where it is used."""
-    roots: dict[Value, frozenset[Value]] = {}
+    roots = {v: frozenset((v,)) for v in sizes}
     for op in kernel.ops():
-        made_of = frozenset().union(*(roots.get(v, {v}) for v in op.operands))
-        roots |= {v: frozenset((v,)) if v in sizes or op.blocks else made_of for v in op.results}
+        made_of = frozenset().union(*(roots.get(v, ()) for v in op.operands)) if not op.blocks else frozenset()
+        roots |= {v: made_of for v in op.results if v not in sizes}
     most = 0
 
-    def before(block: Block, live: frozenset[Value]) -> frozenset[Value]:
+    def before(block: Block, live: set[Value]) -> set[Value]:
         """What is needed before a block, if ``live`` is after it."""
         nonlocal most
-        live = live.union(*(roots.get(v, {v}) for v in block.yields))
+        total = sum(map(sizes.__getitem__, live))
+
+        def need(values: Iterable[Value]) -> None:
+            nonlocal total
+            for v in values:
+                if v not in live:
+                    live.add(v)
+                    total += sizes[v]
+
+        need(v for y in block.yields for v in roots.get(y, ()))
         for op in reversed(block.ops):
-            during = live.union(op.results, *(roots.get(v, {v}) for v in op.operands))
+            need(v for x in (*op.results, *op.operands) for v in roots.get(x, ()))
             for _ in range(2 if op.carried else 1):  # what a round of a loop needs, the one before it keeps
-                during = during.union(*(before(b, during) for b in op.blocks))
-            most = max(most, sum(sizes.get(v, 0) for v in during))
-            live = during.difference(op.results)
+                for first in [before(b, set(live)) for b in op.blocks]:
+                    need(first)
+            most = max(most, total)
+            gone = live.intersection(op.results)
+            live -= gone
+            total -= sum(map(sizes.__getitem__, gone))
         return live
 
-    before(kernel.body, frozenset())
+    before(kernel.body, set())
     return most
 
 

@@ -58,7 +58,7 @@ class Writer:
         self.late = rounded_later(kernel)
         self.short: set[Op] = set()  # divisions that are multiplications here
         self.names: dict[Value, str] = {}
-        self.taken: set[str] = set()
+        self.taken: dict[str, int] = {}  # the names, and how many are like them
         self.text: dict[Value, str] = {}  # scalars: the C that reads them
         self.helpers: dict[str, str] = {}
         self.own_bytes = -(-kernel.shared_bytes // 16) * 16  # the kernel's buffer, and pieces that an op has for itself
@@ -85,10 +85,11 @@ class Writer:
         if base in RESERVED or base in HELPERS or PATTERNS.fullmatch(base):
             base += "_"
         base = base[:60]
-        name, k = base, 1
+        name, k = base, self.taken.get(base, 0)
         while name in self.taken:
-            name, k = f"{base}_{k}", k + 1
-        self.taken.add(name)
+            k, name = k + 1, f"{base}_{k + 1}"
+        self.taken[name] = 0
+        self.taken[base] = k
         return name
 
     def name(self, v: Value) -> str:

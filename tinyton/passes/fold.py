@@ -142,8 +142,10 @@ def _sweep(kernel: Kernel) -> Kernel:
 
     def clean(block: Block) -> Block:
         ops = []
-        for op in block.ops:
+        for op in reversed(block.ops):
             if not (OPS[op.name].effect or any(count.get(v) for v in op.results)):
+                for v in op.operands:  # what only this op used goes in the same sweep
+                    count[v] -= 1
                 continue
             if OPS[op.name].writes and op.results and not count.get(op.result):
                 op = replace(op, results=())
@@ -155,7 +157,8 @@ def _sweep(kernel: Kernel) -> Kernel:
                 continue
             blocks = tuple(clean(b) for b in op.blocks)
             ops.append(op if blocks == op.blocks else replace(op, blocks=blocks))
-        return block if tuple(ops) == block.ops else replace(block, ops=tuple(ops))
+        left = tuple(reversed(ops))
+        return block if left == block.ops else replace(block, ops=left)
 
     body = clean(kernel.body)
     return kernel if body is kernel.body else replace(kernel, body=body)

@@ -7,8 +7,9 @@ takes the slice of the bigger one's layout. Where two demands still differ, a `c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 from math import prod
 
 from ..ir import LOOPS, Block, Builder, Kernel, Op, Value
@@ -114,9 +115,12 @@ class _Chooser:
         return order, width
 
     def find(self, v: Value) -> Value:
-        while self.parent.get(v, v) is not v:
-            v = self.parent[v]
-        return v
+        root = v
+        while root in self.parent:
+            root = self.parent[root]
+        while v is not root:  # the next one finds it at once
+            self.parent[v], v = root, self.parent[v]
+        return root
 
     def join(self, *values: Value) -> None:
         roots = [self.find(v) for v in values if self.stored(v)]
@@ -173,7 +177,9 @@ class _Chooser:
         for v in tiles:
             classes.setdefault(self.find(v), []).append(v)
         chosen: dict[Value, Layout] = {}
-        accessed = {self.find(v) for v, _ in accesses}
+        accessed: dict[Value, list[Value]] = {}
+        for v, ptr in accesses:
+            accessed.setdefault(self.find(v), []).append(ptr)
         size = {root: prod(padded(root.type.shape)) for root in classes}
 
         links: dict[Value, list[tuple]] = {root: [] for root in classes}
@@ -205,26 +211,25 @@ class _Chooser:
                         return layout
             return None
 
-        rank = {v: k for k, v in enumerate(sorted(classes, key=lambda v: (-size[v], v not in accessed)))}
-        waiting, ready = dict.fromkeys(rank), set()
+        roots = sorted(classes, key=lambda v: (-size[v], v not in accessed))
+        rank, waiting, ready = {v: k for k, v in enumerate(roots)}, dict.fromkeys(roots), []
         while waiting:
-            root = min(ready, key=rank.__getitem__) if ready else next(iter(waiting))
-            ready.discard(root)
+            root = roots[heappop(ready)] if ready else next(iter(waiting))
             layout = near(root)
             if layout is None and ready:
                 continue  # it waits for others
-            chosen[root] = layout or self.from_accesses(root, padded(root.type.shape), accesses)
+            chosen[root] = layout or self.from_accesses(root, accessed.get(root, ()))
             del waiting[root]
-            ready.update(v for v in neighbours[root] if v in waiting)
+            for k in {rank[v] for v in neighbours[root] if v in waiting}.difference(ready):
+                heappush(ready, k)
         return {v: chosen[root] for root, members in classes.items() for v in members}
 
     def seen(self, v: Value, layouts: dict[Value, Layout]) -> Layout | None:
         return seen(v, self.made, lambda root: layouts.get(root, layouts.get(self.find(root))))
 
-    def from_accesses(self, root: Value, shape: tuple[int, ...], accesses) -> Layout:
-        wanted = [
-            self.preference(ptr) for v, ptr in accesses if self.find(v) is root and ptr.type.shape == root.type.shape
-        ]
+    def from_accesses(self, root: Value, pointers: Sequence[Value]) -> Layout:
+        shape = padded(root.type.shape)
+        wanted = [self.preference(ptr) for ptr in pointers if ptr.type.shape == root.type.shape]
         if not wanted:
             return blocked(shape, self.threads)
         order = wanted[0][0]
