@@ -145,19 +145,19 @@ def test_rounds_that_go_on_do_not_wait(mapping, body):
 
 
 @tt.jit
-def two_stores(at, first, APART: tt.constexpr):
-    tt.store(at, first)
-    tt.store(at + APART, first + 1)
+def two_stores(x, i, j, first, APART: tt.constexpr):
+    tt.store(x + (i * 64 + j), first)
+    tt.store(x + (APART // 2 + (i * 64 + (j + APART % 2)) + APART // 2), first + 1)
 
 
 @tt.jit
 def halves(x, rows, APART: tt.constexpr, ROUNDS: tt.constexpr):
     i, j = tt.arange(0, 8)[:, None], tt.arange(0, 32)[None, :]
     if ROUNDS == 1:
-        two_stores(x + i * 64 + j, 0, APART)
+        two_stores(x, i, j, 0, APART)
     else:
         for k in range(ROUNDS):
-            two_stores(x + (k * rows + i) * 64 + j, 2 * k, APART)
+            two_stores(x, k * rows + i, j, 2 * k, APART)
 
 
 @pytest.mark.parametrize("rows", [8, 0])

@@ -105,6 +105,19 @@ def fences(kernel: Kernel, layouts: dict[Op, Layout], facts: dict[Value, Info]) 
     made = {v: op for op in ops for v in op.results}
     carried = {param: (start, end) for op in ops for start, param, end, _ in op.carried}
 
+    def split(v: Value) -> tuple[object, int]:
+        """What an integer is made of, if not of constants alone, and the constant that is added to that."""
+        op, info = made.get(v), facts[v]
+        if not info.within(v.type.dtype) or info.low == info.high:
+            return (None, int(info.low)) if info.low == info.high else (v, 0)
+        if op and op.name == "add":
+            (x, m), (y, n) = map(split, op.operands)
+            return x if y is None else y if x is None else (op.name, x, y), m + n
+        if op and op.name in ("broadcast", "expand", "cast"):
+            of, constant = split(op.operands[0])
+            return (op.name, of, v.type), constant
+        return v, 0
+
     def trace(ptr: Value) -> tuple[Value | str | None, tuple, int]:
         """The argument, the way from there, and a constant offset that the way leaves out."""
         op = made.get(ptr)
@@ -119,10 +132,9 @@ def fences(kernel: Kernel, layouts: dict[Op, Layout], facts: dict[Value, Info]) 
             return "shared", (), 0
         if op.name in ("addptr", "broadcast", "expand", *HINTS):
             root, way, offset = trace(op.operands[0])
-            more = facts[op.operands[1]] if op.name == "addptr" else None
-            if more and more.low == more.high and op.result.type.shape == op.operands[0].type.shape:
-                return root, way, offset + int(more.low)
-            return root, (*way, *op.operands[1:], op.result.type.shape), offset
+            more, constant = split(op.operands[1]) if op.name == "addptr" else (None, 0)
+            same = more is None and op.result.type.shape == op.operands[0].type.shape
+            return root, way if same else (*way, more, op.result.type.shape), offset + constant
         return None, (ptr,), 0
 
     def access(op: Op) -> tuple[Access, Access]:
