@@ -202,3 +202,9 @@ def test_products_of_turned_matrices_and_of_batches(cpu):
 def test_how_products_are_written():
     source = text(turned, M=16, K=8, N=32)
     assert "sum3 += x[3 * K + k] * row;" in source and "fma(" not in source and "shared_memory" not in source
+
+
+def test_where_masks_end_is_sought_once():
+    source = text(edge, R=1, C=64)
+    assert source.count("int last = ") == 1 and source.count("<= last; ++") == 2
+    assert text(edge, R=8, C=32).count(" >= 0; --") == 2  # in each row anew

@@ -1,9 +1,9 @@
-"""tinyton beside Triton, torch and NumPy in one run: the ratios that the project promises.
+"""tinyton beside Triton and torch in one run: the ratios that the project promises.
 
     python tests/bench/peers.py [--out results.json]
 
-Runs on any NVIDIA GPU, and on a CPU for the part that is about the CPU. A peer that is not installed is left out, and
-said so. Times are medians of device events, with the L2 cache flushed before each run; every result is checked first.
+Runs on any NVIDIA GPU. A peer that is not installed is left out, and said so. Times are medians of device events, with
+the L2 cache flushed before each run; every result is checked first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-import numpy as np
 from harness import arguments, begin, device_time, finish, record, torch, triton
 
 import tinyton as tt
@@ -136,37 +135,6 @@ def launches() -> None:
     print(f"    with device arrays of our own {host_time(lambda: add[(4,)](*d, n, BLOCK=1024)) * 1e6:.1f} us")
 
 
-def on_the_cpu() -> None:
-    """Where the allocator puts an array moves both figures by a third, so each round has new arrays."""
-    n, ours, peer = 16 << 20, [], []
-
-    def rate(fn: Callable[[], object]) -> float:
-        times = []
-        for _ in range(12):
-            start = time.perf_counter()
-            fn()
-            times.append(time.perf_counter() - start)
-        return 12 * n / 1e9 / statistics.median(times[3:])
-
-    for k in range(9):
-        x, y = (np.random.default_rng((k, j)).standard_normal(n, np.float32) for j in range(2))
-        out = np.full_like(x, np.nan)
-        a, b, c = (tt.to_device(v) for v in (x, y, out))
-
-        def launch(a=a, b=b, c=c) -> None:
-            add[(tt.cdiv(n, 1024),)](a, b, c, n, BLOCK=1024)
-            tt.synchronize()
-
-        launch()
-        assert np.array_equal(c.numpy(), x + y)
-        ours.append(rate(launch))
-        peer.append(rate(partial(np.add, x, y, out=out)))
-    record(
-        "add 16M f32 on the CPU, BLOCK 1024", "GB/s", statistics.median(ours), {"numpy": statistics.median(peer)}, 0.8
-    )
-    print(f"    rounds: tinyton {min(ours):.1f} to {max(ours):.1f}, numpy {min(peer):.1f} to {max(peer):.1f}")
-
-
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--details", action="store_true", help="softmax by num_warps")
@@ -177,8 +145,6 @@ def main() -> None:
         for rows, cols in ((4096, 256), (4096, 1024), (4096, 4096), (4096, 12288), (32768, 1024)):
             row_softmax(rows, cols, options.details)
         launches()
-    elif tt.env().executor == "opencl":
-        on_the_cpu()
     finish(options.out)
 
 

@@ -55,6 +55,7 @@ class Emitter(Writer):
         self.local: set[Value] = set()  # the values of those
         self.arrays: dict[Value, tuple[str, Layout]] = {}  # tiles in registers
         self.group: Group | None = None
+        self.ends: dict[tuple, tuple[str, int]] = {}  # where masks end: the variable, and how deep in blocks it is
 
     def fits(self, v: Value) -> bool:
         """True if integer arithmetic that gives ``v`` cannot wrap around."""
@@ -143,12 +144,14 @@ class Emitter(Writer):
     def reopen(self, text: str) -> None:
         self.close()
         self.depth -= 1
+        self._leave()
         self.line(text)
         self.depth += 1
 
     def shut(self) -> None:
         self.close()
         self.depth -= 1
+        self._leave()
         self.line("}")
 
     @contextmanager
@@ -484,33 +487,41 @@ class Emitter(Writer):
         end; then a loop up to it and one for the rest, both without tests, so that the C compiler vectorises them."""
         layout, moves = group.layout, [op for op, _ in group.members if OPS[op.name].moves]
         tested = [op for op in moves if mask_of(op) is not None or op.operands[0].type.shape != layout.shape]
-        regular = self.plan.monotone.issuperset({mask_of(op) for op in tested} - {None})
+        tests = {(mask_of(op), op.operands[0].type.shape): op for op in tested}
+        regular = self.plan.monotone.issuperset({mask for mask, _ in tests} - {None})
         if not (tested and regular and layout.registers > 1):
             return False
-        last = self.fresh("last")
-        search = Scope(self, layout, 1, counter=last)
-        *outer, _ = search.heads()
-        texts = list(dict.fromkeys(map(search.condition, tested)))
-        search.line(f"if ({' && '.join(map(parenthesised, texts)) if len(texts) > 1 else texts[0]}) break;")
+        on, off = Scope(self, layout, 1, whole=True), Scope(self, layout, 1)
+        r, end, (*outer, _) = on.variable(on.runs[0]), 1 << on.runs[0].bits, on.heads()
         for text in outer:
             self.line(text)
             self.depth += 1
-        first, rest = Scope(self, layout, 1, whole=True), Scope(self, layout, 1)
-        r, end = first.variable(first.runs[0]), 1 << first.runs[0].bits
-        self.line(f"int {last} = {end - 1};")
-        self._loop(f"for (; {last} >= 0; --{last}) {{", search)
-        self._fill(group, first)
-        self._loop(f"for (int {r} = 0; {r} <= {last}; ++{r}) {{", first)
+        last, _ = self.ends.get((layout, *tests), ("", 0))
+        if not last:
+            last = self.fresh("last")
+            self.ends[layout, *tests] = last, self.depth
+            s = Scope(self, layout, 1, counter=last)
+            texts = [s.condition(op) for op in tests.values()]
+            s.line(f"if ({' && '.join(map(parenthesised, texts)) if len(texts) > 1 else texts[0]}) break;")
+            self.line(f"int {last} = {end - 1};")
+            self._loop(f"for (; {last} >= 0; --{last}) {{", s)
+        self._fill(group, on)
+        self._loop(f"for (int {r} = 0; {r} <= {last}; ++{r}) {{", on)
         if any(
             not self.arrays.keys().isdisjoint(op.results) or (element and op not in tested and not OPS[op.name].reads)
             for op, element in group.members
         ):
-            self._fill(group, rest, tested if len(texts) == 1 else ())
-            self._loop(f"for (int {r} = {last} + 1; {r} < {end}; ++{r}) {{", rest)
+            self._fill(group, off, tested if len(tests) == 1 else ())
+            self._loop(f"for (int {r} = {last} + 1; {r} < {end}; ++{r}) {{", off)
         for _ in outer:
             self.depth -= 1
             self.line("}")
+        self._leave()
         return True
+
+    def _leave(self) -> None:
+        """After the end of a block of C: what was found out in it is not there any more."""
+        self.ends = {key: (name, depth) for key, (name, depth) in self.ends.items() if depth <= self.depth}
 
     def _loop(self, head: str, s: Scope) -> None:
         self.line(head)

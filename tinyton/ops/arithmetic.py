@@ -383,10 +383,15 @@ def where(b: Builder, condition: Operand, x: Operand, y: Operand) -> Value:
     return b.add("where", (c, left, right), left.type)
 
 
+EXTREME = "\n{fn} {T} {name}({T} x, {T} y) {{ return x {symbol} y || y != y ? x : y; }}"
+
+
 def extreme(e, symbol: str, dtype: DType, keep_nan: bool, x: str, y: str) -> str:
-    """C for the greater (``symbol`` is >) or the lesser of two."""
+    """C for the greater (``symbol`` is >) or the lesser of two. PoCL's own functions are not inlined in loops."""
     if dtype.is_float and not keep_nan:
-        return f"{e.math('fmax' if symbol == '>' else 'fmin', dtype)}({x}, {y})"
+        name = "fmax" if symbol == ">" else "fmin"
+        inlined = e.dialect.name == "opencl"
+        return f"{e.helper(name, EXTREME, dtype, symbol=symbol) if inlined else e.math(name, dtype)}({x}, {y})"
     nan = f"{x} != {x} || " if dtype.is_float else ""
     return f"{nan}{x} {symbol} {y} ? {x} : {y}"
 
