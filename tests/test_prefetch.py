@@ -14,6 +14,7 @@ from tinyton.backends import interpreter
 from tinyton.backends.interpreter import Buffer
 from tinyton.codegen.lower import front
 from tinyton.passes.prefetch import HELD_BYTES
+from tinyton.passes.threads import blocks_at_once
 from tinyton.specialize import Specialization, parse
 
 DTYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "f64": "float64", "i8": "int8", "bool": "bool"}
@@ -312,6 +313,13 @@ def test_halves_wait_as_they_lie_in_memory():
     assert "uint4 load_ahead;" in source and "take_float16x8(&loaded[0], load_ahead);" in source
     assert source.index("take_float16x8(&loaded") < source.index("next_start + ") < source.index("__shfl")
     assert "if (more_1) {" in source and "more_1 = n - start > 1024;" in source
+
+
+def test_what_is_held_costs_no_block():
+    """Registers are limited where tiles take about what leaves room for 512 threads on a multiprocessor."""
+    found = {n: [blocks_at_once(n, held, True) for held in (300, 400, 600, 900)] for n in (128, 256)}
+    assert found == {128: [None, None, 4, None], 256: [None, 2, 2, None]}
+    assert blocks_at_once(128, 600, False) is None and blocks_at_once(256, 600, False) == 2
 
 
 def test_only_if_asked():

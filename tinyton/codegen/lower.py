@@ -211,8 +211,14 @@ def _lower(
     emitter = Emitter(plan, dialect, programs)
     bounds: tuple = (threads,)
     # >>> stage 4
-    room = {v: x.registers * v.type.dtype.register.itemsize for v, x in plan.layouts.items()}
-    bounds = threads * programs, blocks_at_once(threads * programs, held(plan.kernel, room))
+    ahead = {op.result for op in plan.kernel.ops() if op.name == "load_ahead"}  # and the same registers in the loop
+    again = {v for op in plan.kernel.ops() for start, *others in op.carried if start in ahead for v in others}
+    room = {
+        v: x.registers * (v.type.dtype if v in ahead else v.type.dtype.register).itemsize
+        for v, x in plan.layouts.items()
+        if v not in again
+    }
+    bounds = threads * programs, blocks_at_once(threads * programs, held(plan.kernel, room), bool(ahead))
     # <<<
     lines = emitter.kernel_text(attribute(*bounds))
     sizes = emitter.shared_bytes, sum(emitter.sizes.values()), held(plan.kernel, emitter.sizes)

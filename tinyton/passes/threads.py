@@ -32,11 +32,13 @@ def choose_threads(kernel: Kernel) -> int:
     return min(max([BLOCK, *wanted]), 4 * BLOCK)
 
 
-def blocks_at_once(threads: int, held_bytes: int) -> int | None:
+def blocks_at_once(threads: int, held_bytes: int, ahead: bool) -> int | None:
     """How many large blocks a multiprocessor (65,536 registers) is to hold at once: two where a thread's tiles take
-    about its part of half of the registers, so that a few more would leave room for one block only."""
-    part = 65536 // (2 * threads) * 4
-    return 2 if threads > BLOCK and 0.6 * part < held_bytes < 1.5 * part else None
+    about its part of half of the registers, so that a few more would leave room for one block only. Four of 128 threads
+    where loads run ``ahead``, and tiles take a little more than a fourth."""
+    blocks, least = (2, 0.6) if threads > BLOCK else (4, 1)
+    part = 65536 // (blocks * threads) * 4
+    return blocks if (threads > BLOCK or ahead) and least * part < held_bytes < 1.5 * part else None
 
 
 def tile_threads(kernel: Kernel) -> int:
