@@ -538,7 +538,7 @@ print("right" if (out == 2 * x.T).all() else "wrong")
         ("a = tt.load(x + i) + 1.0; b = tt.load(y + i); tt.store(out + i, a + b)", 3),
         ("for r in range(n): tt.store(out + i, tt.load(x + i))", 1),
         ("a = tt.load(x + i)\n    for r in range(n): tt.store(out + r * 8 + i, tt.load(y + i) * a)", 3),
-        ("a = tt.load(x + i)\n    for r in range(n): a += tt.load(y + i)\n    tt.store(out + i, a)", 4),
+        ("a = tt.load(x + i)\n    for r in range(n): a += tt.load(y + i)\n    tt.store(out + i, a)", 3),
         ("a = tt.load(x + i)\n    if n > 5: tt.store(out + i, tt.load(y + i))\n    tt.store(out + i, a)", 2),
         ("tt.store(out + i, tt.sort(tt.load(x + i)))", 4),
     ],
