@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 
 from .dtypes import DType
@@ -103,9 +104,13 @@ class Kernel:
         ops = (op for op in self.ops() if op.name == "shared")
         return max((op.attrs["size"] * op.result.type.dtype.itemsize for op in ops), default=0)  # type: ignore[operator]
 
-    def ops(self) -> Iterator[Op]:
+    def ops(self) -> tuple[Op, ...]:
         """Every op, in program order, those of nested blocks after the op that holds them."""
-        return walk(self.body)
+        return self._ops
+
+    @cached_property
+    def _ops(self) -> tuple[Op, ...]:
+        return tuple(walk(self.body))
 
 
 def walk(block: Block) -> Iterator[Op]:

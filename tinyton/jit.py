@@ -343,7 +343,9 @@ def build_checked(
             f"{low.name} needs {shared} bytes of shared memory a program; this device has "
             f"{executor.limits['shared']}. Use a smaller tile"
         )
-    where, private = "one thread", max(low.held_bytes, low.private_bytes // 4)  # long texts take compilers long, too
+    where, private = "one thread", low.private_bytes
+    if private > executor.limits["private"]:  # at a time; long texts take compilers long, too
+        private = max(low.held_bytes, private // 4)
     if getattr(executor, "on_cpu", False):  # a CPU keeps all threads of a program on one stack, and all tiles apart
         where, private = "a program", low.private_bytes * prod(low.block)
     if private > executor.limits["private"]:

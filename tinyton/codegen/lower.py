@@ -45,11 +45,20 @@ class Lowered:
     lines: list[tuple[str, Loc | None]]
     threads: int
     shared_bytes: int
-    private_bytes: int  # of tiles, in one thread
-    held_bytes: int  # of them at a time
+    sizes: Mapping[Value, int]  # bytes of each tile in one thread
     stored: frozenset[str]
     divisors_used: frozenset[str]
     programs_per_block: int = 1
+
+    @property
+    def private_bytes(self) -> int:
+        """Of tiles, in one thread."""
+        return sum(self.sizes.values())
+
+    @property
+    def held_bytes(self) -> int:
+        """The most of them at a time."""
+        return held(self.ir, self.sizes)
 
     @property
     def block(self) -> tuple[int, int, int]:
@@ -64,10 +73,10 @@ class Lowered:
     @property
     def located(self) -> str:
         """The C with #line directives, so that the C compiler's messages name the kernel's own lines."""
-        out = []
+        out, names = [], {name: re.sub(r"[^ -~]", "_", name) for name in {at.kernel for _, at in self.lines if at}}
         for text, at in self.lines:
             if at and text.strip():
-                out.append(f'#line {at.line} "{at.kind} {re.sub(r"[^ -~]", "_", at.kernel)}"')
+                out.append(f'#line {at.line} "{at.kind} {names[at.kernel]}"')
             out.append(text)
         return "\n".join(out)
 
@@ -85,7 +94,9 @@ def front(source: Source, spec: Specialization) -> Kernel:
     kernel = verify(trace(source, spec.types(), dict(spec.constants), spec.weak()), known)
     kernel = verify(fold(kernel, wrap=False), known)
     kernel = verify(widen(kernel, analyse(kernel, {})), known)
-    return verify(fold(drop_sure(kernel, analyse(kernel, {}))), known)
+    if any(op.name == "and" for op in kernel.ops()):
+        kernel = drop_sure(kernel, analyse(kernel, {}))
+    return verify(fold(kernel), known)
 
 
 def origins(kernel: Kernel, values: Iterable[Value], pointers: bool = False) -> set[Value]:
@@ -122,7 +133,8 @@ def divisors_that_matter(
     def widths(divisible: frozenset[str]) -> tuple[tuple[int, int], ...]:
         return access_widths(kernel, facts(spec.divisors(frozenset()) | dict.fromkeys(divisible, 16)), threads)
 
-    return frozenset(n for n in names if widths(names - {n}) != widths(names))
+    every = widths(names) if names else ()
+    return frozenset(n for n in names if widths(names - {n}) != every)
 
 
 def stored_params(kernel: Kernel) -> frozenset[str]:
@@ -221,6 +233,5 @@ def _lower(
     bounds = threads * programs, blocks_at_once(threads * programs, held(plan.kernel, room), bool(ahead))
     # <<<
     lines = emitter.kernel_text(attribute(*bounds))
-    sizes = emitter.shared_bytes, sum(emitter.sizes.values()), held(plan.kernel, emitter.sizes)
-    made = kernel.name, emitter.symbol, plan.kernel, plan, lines, threads, *sizes
+    made = kernel.name, emitter.symbol, plan.kernel, plan, lines, threads, emitter.shared_bytes, emitter.sizes
     return Lowered(*made, stored_params(kernel), used, programs)

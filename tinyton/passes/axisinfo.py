@@ -154,8 +154,10 @@ def _result(op: Op, v: Value, xs: list[Info]) -> Info:
 
 
 def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
-    t = v.type
+    t, entry = v.type, OPS[op.name]
     rank = len(t.shape)
+    if entry.kind == "elementwise" and t.dtype.is_float and not t.pointer:
+        return Info(_flat(xs, rank))
     if op.name == "const":
         value = op.attrs["value"]
         return Info((), power(int(value)) if t.dtype.is_int else 1, value, value)  # type: ignore[arg-type]
@@ -199,9 +201,7 @@ def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
         if op.name in ("minimum", "maximum") and xs[0].uniform and xs[1].uniform:
             pick = min if op.name == "minimum" else max
             return Info((0,) * rank, min(x.divisor for x in xs), pick(x.low for x in xs), pick(x.high for x in xs))
-    entry = OPS[op.name]
-    regular = all(len(x.steps) == rank for x in xs) and not (entry.writes or entry.apart)
-    steps = tuple(0 if regular and xs and all(x.steps[d] == 0 for x in xs) else None for d in range(rank))
+    steps = (None,) * rank if entry.writes or entry.apart else _flat(xs, rank)
     if t.pointer or not t.dtype.is_int:
         return Info(steps)
     known = op.name != "shl" and all(x.within(v.type.dtype) for x, v in zip(xs, op.operands, strict=True))
@@ -211,6 +211,14 @@ def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
         of = xs[0] if op.name == "floordiv" else replace(xs[1], low=0)
         low, high = max(low, min(0, of.low)), min(high, max(0, of.high))
     return Info(steps, 1, low, high)
+
+
+def _flat(xs: list[Info], rank: int) -> tuple[int | None, ...]:
+    """Along which dimensions the same in all places gives the same."""
+    columns = list(zip(*(x.steps for x in xs), strict=False))
+    if len(columns) != rank or any(len(x.steps) != rank for x in xs):
+        return (None,) * rank
+    return tuple(0 if column.count(0) == len(xs) else None for column in columns)
 
 
 def _promised(op: Op, x: Info) -> Info:

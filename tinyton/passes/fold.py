@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -24,10 +25,7 @@ def fold(kernel: Kernel, wrap: bool = True) -> Kernel:
     """Before: ``t1 = const 2; t2 = cast t1 -> f32; t3 = mul x t2; t4 = mul x t2``. After: ``t2 = const 2.0; t3 = mul
     x t2``. Of integers and pointers, ``x + 0`` and ``x * 1`` are ``x``. ``wrap=False`` leaves alone what would wrap
     around: as an offset it does not."""
-    kernel = rewrite(_settle(kernel), _visit(wrap))
-    while (swept := _sweep(kernel)) is not kernel:
-        kernel = swept
-    return kernel
+    return _sweep(rewrite(_settle(kernel), _visit(wrap)))
 
 
 def drop_sure(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
@@ -137,25 +135,31 @@ def _visit(wrap: bool):
 
 
 def _sweep(kernel: Kernel) -> Kernel:
-    """Drops ops without effect whose results nobody uses, and unused results of atomics and branches."""
+    """Drops ops without effect whose results nobody uses, and unused results of atomics and branches; from the end
+    on, so that what only those used goes, too."""
     count = uses(kernel)
+
+    def drop(values: Iterable[Value]) -> None:
+        for v in values:
+            count[v] -= 1
 
     def clean(block: Block) -> Block:
         ops = []
         for op in reversed(block.ops):
             if not (OPS[op.name].effect or any(count.get(v) for v in op.results)):
-                for v in op.operands:  # what only this op used goes in the same sweep
-                    count[v] -= 1
+                drop(op.operands)
                 continue
             if OPS[op.name].writes and op.results and not count.get(op.result):
                 op = replace(op, results=())
             if op.name == "if" and not all(count.get(v) for v in op.results):
                 kept = [k for k, v in enumerate(op.results) if count.get(v)]
+                drop(v for b in op.blocks for k, v in enumerate(b.yields) if k not in kept)
                 ends = tuple(replace(b, yields=tuple(b.yields[k] for k in kept)) for b in op.blocks)
                 op = replace(op, results=tuple(op.results[k] for k in kept), blocks=ends)
-            if op.name == "if" and not any(b.ops or b.yields for b in op.blocks):
-                continue
             blocks = tuple(clean(b) for b in op.blocks)
+            if op.name == "if" and not any(b.ops or b.yields for b in blocks):
+                drop(op.operands)
+                continue
             ops.append(op if blocks == op.blocks else replace(op, blocks=blocks))
         left = tuple(reversed(ops))
         return block if left == block.ops else replace(block, ops=left)
