@@ -141,7 +141,7 @@ def test_what_a_loop_carries_stays_where_it_is(cpu):
         most, total = np.maximum(most, old + twice), (total + v) * 0.5
     assert np.allclose(out, (total, most, twice), rtol=1e-5)
     source = text(rounds, ROUNDS=4, BLOCK=64)
-    assert "total[r] = (total[r] + v[r]) * 0.5f;" in source
+    assert "total[r] = (total[r] + v) * 0.5f;" in source
     assert "total_1" not in source and "most_1" not in source and "twice_1" in source  # the old one is read again
 
 
@@ -208,3 +208,34 @@ def test_where_masks_end_is_sought_once():
     source = text(edge, R=1, C=64)
     assert source.count("int last = ") == 1 and source.count("<= last; ++") == 2
     assert text(edge, R=8, C=32).count(" >= 0; --") == 2  # in each row anew
+
+
+@tt.jit
+def functions(x, out, n, BLOCK: tt.constexpr):
+    i = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
+    v = tt.load(x + i, mask=i < n)
+    tt.store(out + i, tt.exp(v), mask=i < n)
+    tt.store(out + n + i, tt.sigmoid(v), mask=i < n)
+    tt.store(out + 2 * n + i, tt.tanh(v), mask=i < n)
+
+
+def test_functions(cpu):
+    special = [0, -0.0, np.inf, -np.inf, np.nan, 88.72283, 88.72284, 1e30, -87.4, -103.97208, -103.97209, -104.1, -1e30]
+    x = np.concatenate([special, np.linspace(-105, 90, 60000), np.linspace(-1e-3, 1e-3, 4001)]).astype(np.float32)
+    out = np.zeros((3, x.size), np.float32)
+    functions[tt.cdiv(x.size, 1024)](x, out, x.size, BLOCK=1024)
+    v = x.astype(np.float64)
+    with np.errstate(over="ignore"):
+        wide = np.exp(v), 1 / (1 + np.exp(-v)), np.tanh(v)
+        for got, want, ulps, least in zip(out, wide, (2, 4, 6), (2e-45, 4e-39, 0), strict=True):
+            near = want.astype(np.float32)
+            assert np.array_equal(np.isfinite(got), np.isfinite(near)) and np.array_equal(np.isnan(got), np.isnan(near))
+            assert np.array_equal(got[~np.isfinite(near)], near[~np.isfinite(near)], equal_nan=True)
+            finite = np.isfinite(near)
+            assert (np.abs(got[finite] - want[finite]) <= ulps * np.spacing(np.abs(near[finite])) + least).all()
+
+
+def test_how_functions_are_written():
+    source = text(functions, BLOCK=1024)
+    assert "exp_float32(v[r])" in source and "exp(" not in source  # in plain C, so that the loop vectorises
+    assert "vstore8(tanh(" in source

@@ -343,9 +343,13 @@ class Emitter(Writer):
 
     # -- lanes of a CPU --------------------------------------------------------------------------------------------
 
-    def by_lanes(self, dtype: DType, registers: int) -> bool:
-        """True where OpenCL's vectors pay for one more array."""
-        return self.alone and dtype.is_float and 4 * LANES <= registers <= 1 << 14
+    def by_lanes(self, op: Op) -> bool:
+        """True for a function that is not inlined, on so many floats that OpenCL's vectors pay for one more array."""
+        t, (v, *more) = op.result.type.dtype, op.operands
+        if not (self.alone and op.name in BY_LANES and t.is_float and v.type.dtype is t and not more):
+            return False
+        called = re.findall(r"\w+(?=\()", OPS[op.name].emit(self, op, "x"))
+        return not BY_LANES.isdisjoint(called) and 4 * LANES <= self.plan.layouts[op.result].registers <= 1 << 14
 
     def call_by_lanes(self, op: Op) -> None:
         """A function of one tile: its argument goes where the result will be."""
@@ -579,8 +583,7 @@ class Emitter(Writer):
             if not op.result.type.shape:
                 self.define_scalar(op)
             elif op.result not in self.plan.cheap:
-                call = op.name in BY_LANES and [v.type.dtype for v in op.operands] == [op.result.type.dtype]
-                if call and self.by_lanes(op.result.type.dtype, self.plan.layouts[op.result].registers):
+                if self.by_lanes(op):
                     self.call_by_lanes(op)
                 else:
                     self.join(op, None)

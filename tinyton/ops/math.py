@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..dtypes import float32
 from ..ir import Builder, Value
 from . import op
 from .typing import Operand, floating
@@ -41,18 +42,36 @@ def _unary(name: str, doc: str, function, emit=None, cheap: bool = False):
     return op(name, example(name, doc, function), numpy=function, emit=emit or call, cheap=cheap)(rule)
 
 
+EXP = """
+{fn} float {name}(float x) {{  // 2**n * exp(r), to about 1 ulp; plain C, so that loops around it are vectorised
+    #pragma OPENCL FP_CONTRACT ON
+    const float y = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;  // beyond is 0 or inf
+    const float whole = y * 1.44269504f + 12582912.0f, n = whole - 12582912.0f;  // so big a number has no fraction
+    const float r = (y - n * 0.693145752f) - n * 1.42860677e-06f;  // the logarithm of 2 in two parts, the first short
+    const float p = (((0.00139507256f * r + 0.00836902484f) * r + 0.0416662022f) * r + 0.166665182f) * r + 0.5f;
+    const int e = as_int(whole) - as_int(12582912.0f), first = e >> 1;  // 2**e may not be a float
+    return (p * (r * r) + r + 1.0f) * as_float((first + 127) << 23) * as_float((e - first + 127) << 23);
+}}"""
+
+
+def _exp(e, op, x):
+    dtype = op.result.type.dtype
+    own = e.dialect.name == "opencl" and dtype is float32
+    return f"{e.helper('exp', EXP, dtype) if own else e.math('exp', dtype)}({x})"
+
+
 def _sigmoid(e, op, x):
     if (own := e.math("sigmoid", op.result.type.dtype)) in e.helpers:
         return f"{own}({x})"
-    one, exp = e.dialect.literal(1.0, op.result.type.dtype), e.math("exp", op.result.type.dtype)
-    return f"{one} / ({one} + {exp}(-{x}))"
+    one = e.dialect.literal(1.0, op.result.type.dtype)
+    return f"{one} / ({one} + {_exp(e, op, f'-{x}')})"
 
 
 def _np_sigmoid(x):
     return x.dtype.type(1) / (x.dtype.type(1) + np.exp(-x))
 
 
-exp = _unary("exp", "e to the power of ``x``.", np.exp)
+exp = _unary("exp", "e to the power of ``x``.", np.exp, _exp)
 exp2 = _unary("exp2", "2 to the power of ``x``.", np.exp2)
 log = _unary("log", "The natural logarithm; NaN below 0, -inf at 0.", np.log)
 sqrt = _unary("sqrt", "The square root, correctly rounded.", np.sqrt)
