@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 
@@ -32,6 +31,8 @@ def _fma32(x, y, z):
 
 
 def _exact(x, y, z):
+    from fractions import Fraction
+
     total = Fraction(x) * Fraction(y) + Fraction(z)
     if not total:
         return x * y + z

@@ -4,7 +4,6 @@ elsewhere the nearest result, moved to its neighbour if the sign of its error sa
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 
@@ -30,6 +29,8 @@ def _flushed(x):
 
 def _error(name: str, r: float, *xs: float) -> int:
     """The sign of what was rounded off."""
+    from fractions import Fraction
+
     if not all(map(math.isfinite, xs)) or math.isnan(r) or (name == "truediv" and not xs[1]):
         return 0
     if math.isinf(r):
