@@ -96,10 +96,10 @@ def warm(rounds: int) -> None:
         assert torch.equal(out, x + y)
         peers = {"triton": us["triton"]} if triton else {}
         spent = parts(us, "torch tensors", ("kernel[grid]", "reading three tensors", "PyCUDA's part"))
-        record("one launch, torch tensors", "us", us["torch tensors"], peers, 1 / 3, **lower, **leaks(), µs=spent)
+        record("one launch, torch tensors", "us", us["torch tensors"], peers, 1 / 3, **lower, **leaks(), spent=spent)
     spent = parts(us, "device arrays", ("kernel[grid]", "PyCUDA's part"))
     peers = {"prepared_call": us["prepared_call"]}
-    record("one launch, our device arrays", "us", us["device arrays"], peers, 1.2, **lower, µs=spent)
+    record("one launch, our device arrays", "us", us["device arrays"], peers, 1.2, **lower, spent=spent)
 
 
 def parts(us: dict[str, float], whole: str, names: tuple[str, ...]) -> str:
