@@ -80,3 +80,14 @@ def test_a_call_without_kernels_has_the_wall_clock(monkeypatch):
 def test_wrong_counts():
     with pytest.raises(tt.TinytonError, match="repeats from 1 on"):
         bench(lambda: None, repeats=0)
+
+
+def test_what_is_done_before_each_run_is_not_timed(interpreter):
+    seen = []
+
+    def before():
+        time.sleep(0.02)
+        seen.append("before")
+
+    t = bench(lambda: seen.append("run"), warmup=1, repeats=3, before=before, flush=False)
+    assert seen == ["before", "run"] * 4 and t.high < 0.01

@@ -189,3 +189,67 @@ def test_sectors_of_lanes():
 def test_not_a_kernel():
     with pytest.raises(tt.LaunchError, match="expected a kernel"):
         count(len, 1)
+
+
+@tt.jit
+def through_shared(x, out, STEP: tt.constexpr, N: tt.constexpr):
+    i = tt.arange(0, N)
+    tt.shared_store(i, tt.load(x + i))
+    tt.store(out + i, tt.shared_load(i * STEP % N))
+
+
+@pytest.mark.parametrize(("step", "passes"), [(1, 1), (2, 2), (3, 1), (4, 4), (8, 8), (16, 16), (32, 32), (33, 1)])
+def test_strides_in_shared_memory_meet_in_banks(step, passes):
+    c = count(through_shared, 1, floats(1024), floats(1024), STEP=step, N=1024, num_warps=32)
+    assert (c.shared_requests, c.bank_conflicts) == (64, 32 * (passes - 1))  # 32 warps store, then load
+    assert f"64 warp accesses to shared memory, {32 * (passes - 1):,} bank conflicts" in str(c)
+
+
+@pytest.mark.parametrize(("dtype", "step", "conflicts"), [("f8", 1, 0), ("f8", 2, 2), ("f2", 2, 0), ("f2", 4, 1)])
+def test_banks_are_four_bytes_wide(dtype, step, conflicts):
+    c = count(through_shared, 1, np.zeros(128, dtype), np.zeros(128, dtype), STEP=step, N=128, num_warps=4)
+    assert (c.shared_requests, c.bank_conflicts) == (8, 4 * conflicts)
+
+
+def test_a_transposed_tile_crosses_shared_memory():
+    @tt.jit
+    def turn(x, out, M: tt.constexpr, N: tt.constexpr):
+        i, j = tt.arange(0, M), tt.arange(0, N)
+        tile = tt.load(x + i[:, None] * N + j[None, :])
+        tt.store(out + j[:, None] * M + i[None, :], tt.trans(tile))
+
+    c = count(turn, 1, floats(32 * 32), floats(32 * 32), M=32, N=32, num_warps=4)
+    assert c.coalescing == 1
+    assert c.shared_requests == 2 * 32 * 32 // 32  # each element is written and read, 32 at a time
+    plain = count(copy, 1, floats(1024), floats(1024), 1024, STEP=1, BLOCK=1024)
+    assert (plain.shared_requests, plain.bank_conflicts) == (0, 0)
+
+
+def test_operations(executor):
+    @tt.jit
+    def work(x, out, n, N: tt.constexpr):
+        i = tt.arange(0, N)
+        v = tt.load(x + i, mask=i < n, other=0)
+        v = tt.fma(v, 2.0, 1.0) + tt.exp(v)
+        for _ in range(n):
+            v = v * 0.5
+        tt.store(out + i, tt.where(v > 0, v, -v).to(tt.float16) * 1.0, mask=i < n)
+        tt.store(out, tt.sum(v))
+
+    c = count(work, 3, floats(64), floats(64), 10, N=64)
+    assert c.flops == 3 * 64 * (2 + 1 + 1 + 10 + 1 + 1)  # fma, exp, +, the loop, the last *, the sum
+    assert c.intensity == c.flops / (32 * c.sectors)
+
+    @tt.jit
+    def product(x, out):
+        i, j = tt.arange(0, 16)[:, None], tt.arange(0, 16)[None, :]
+        a = tt.load(x + i * 16 + j)
+        tt.store(out + i * 16 + j, tt.dot(a, a))
+
+    assert count(product, 1, floats(256), floats(256)).flops == 2 * 16**3
+
+
+def test_a_small_sample():
+    n = 1 << 20
+    c = count(copy, n // 256, floats(n), floats(n), n, STEP=1, BLOCK=256, sample=8)
+    assert (c.ran, c.exact, c.bytes) == (8, False, 8 * n)

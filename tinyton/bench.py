@@ -78,14 +78,22 @@ class Timing:
         return f"{middle} {unit} ({low} to {high}, {len(self.times)} runs, {self.clock})"
 
 
-def bench(fn: Callable[[], object], *, warmup: int = 3, repeats: int | None = None, flush: bool = True) -> Timing:
+def bench(
+    fn: Callable[[], object],
+    *,
+    warmup: int = 3,
+    repeats: int | None = None,
+    flush: bool = True,
+    before: Callable[[], object] | None = None,
+) -> Timing:
     """Times ``fn()`` on the device in use.
 
     ``repeats`` runs after ``warmup`` runs that do not count; None is as many as fit half a second, from 5 to 100.
     Before each, a buffer twice as big as the last-level cache is written (``flush``), so that every run finds its data
     in memory. On cuda ``fn`` may launch anything on the default stream, torch's kernels too; on opencl the kernels of
     tinyton that it launches are summed; a call that launches none is timed by the wall clock. The times are the
-    device's: what the host does in between is not in them, unless the device waits for it.
+    device's: what the host does in between is not in them, unless the device waits for it. ``before()`` is called
+    before each run, outside of its time.
 
     >>> import numpy as np, tinyton as tt
     >>> @tt.jit
@@ -99,14 +107,16 @@ def bench(fn: Callable[[], object], *, warmup: int = 3, repeats: int | None = No
     if warmup < 0 or (repeats is not None and repeats < 1):
         raise TinytonError(f"bench needs repeats from 1 on and warmup from 0 on, not {repeats} and {warmup}")
     executor = backends.current()
-    clock = CLOCKS[executor.name](executor)
+    clock, prepare = CLOCKS[executor.name](executor), before or (lambda: None)
     for _ in range(warmup):
+        prepare()
         clock.warm(fn)
     times: list[float] = []
     start = time.perf_counter()
     while len(times) < (repeats or MOST):
         if repeats is None and len(times) >= FEWEST and time.perf_counter() - start > BUDGET:
             break
+        prepare()
         times.append(clock.time(fn, flush))
     return Timing(tuple(times), clock.name)
 

@@ -23,13 +23,15 @@ from .backends import interpreter
 from .backends.interpreter import Buffer
 from .codegen.dialect import CUDA, launch_bounds
 from .codegen.lower import Lowered, front, lower
-from .dtypes import DType, from_numpy
+from .dtypes import DType, from_numpy, uint64
 from .errors import LaunchError
 from .ir import Kernel, Op
 from .jit import OPTIONS, JITFunction
 from .launch import LaunchConfig, as_grid, check_options
-from .layout import Layout
+from .layout import Layout, blocked
 from .ops import OPS
+from .ops.convert import lanes, pitched
+from .passes.plan import padded
 from .passes.threads import choose_threads
 from .specialize import Arg, Specialization
 
@@ -52,6 +54,7 @@ class Access:
     on: np.ndarray
     elements: int  # of the tile, padding included; those that are on
     active: int
+    shared: bool = False  # in shared memory: the program's buffer, or a tile on its way to another layout
 
     def warps(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """What the warps execute, as (places, on) of shape (warps, instructions, lanes, elements): the vector accesses
@@ -72,10 +75,11 @@ def replay(
     meta: dict[str, Any],
     see: Callable[[Access], None],
     only: Callable[[tuple[int, int, int], int], Iterable[tuple[int, int, int]]],
+    ops: Callable[[tuple[int, int, int], Op], None] = lambda program, op: None,
 ) -> tuple[Lowered, tuple[int, int, int]]:
     """Runs ``kernel[grid](*args, **meta)`` over copies of its arrays and shows every access to ``see``. ``only`` picks
-    what runs, given the grid and how many programs share a warp: of those, the first. Returns the kernel as it was
-    lowered for a GPU, and the grid."""
+    what runs, given the grid and how many programs share a warp: of those, the first. ``ops`` is shown every op that a
+    program runs. Returns the kernel as it was lowered for a GPU, and the grid."""
     _, low, cells, copies = prepare(kernel, grid, args, meta)
     several = max(1, WARP // low.threads) if low.programs_per_block > 1 else 1
     for x, y, z in only(cells, several):
@@ -84,6 +88,11 @@ def replay(
             program, times = (x + k, y, z), Counter[Op]()
 
             def watch(verb: str, op: Op, buffer: Any, at: Any, on: Any, k=k, program=program, times=times) -> None:
+                if verb == "op":
+                    ops(program, op)
+                    for one in _moved(low, op, program) if op.name == "convert" else ():
+                        see(one)
+                    return
                 access = _access(low, verb, op, program, buffer, at, on)
                 if several == 1:
                     return see(access)
@@ -156,7 +165,7 @@ def _copies(arguments: dict[str, Any], described: dict[str, Any], executor: Any)
             span, first = hosts[name]
             out.append(Buffer(name, spans[span], from_numpy(x.dtype), first))
         else:
-            where, nbytes, first = _place(executor, name, x)
+            where, nbytes, first = place(executor, name, x)
             key = where if isinstance(where, int) else id(where)
             if key not in taken:
                 taken[key] = np.zeros(nbytes, np.uint8)
@@ -166,7 +175,7 @@ def _copies(arguments: dict[str, Any], described: dict[str, Any], executor: Any)
     return out
 
 
-def _place(executor: Any, name: str, x: Any) -> tuple[Any, int, int]:
+def place(executor: Any, name: str, x: Any) -> tuple[Any, int, int]:
     """Where a device array is: its memory, the length of that in bytes, and the byte where the array starts."""
     if isinstance(x, DeviceArray):
         return x.handle, x.nbytes, 0
@@ -190,8 +199,33 @@ def _access(low: Lowered, verb: str, op: Op, program: Any, buffer: Any, places: 
     shape = (layout.threads, layout.registers // width, width)
     touched = (on.reshape(-1)[index] & inside & mine[:, None]).reshape(shape)
     where = np.zeros(shape, np.int64) if places is None else np.asarray(places).reshape(-1)[index].reshape(shape)
-    array, dtype = buffer.name if buffer else "", op.operands[0].type.dtype
-    return Access(verb, op, program, array, dtype, where, touched, prod(layout.shape), int(on.sum()))
+    array, pointer = buffer.name if buffer else "", op.operands[0].type
+    sizes = prod(layout.shape), int(on.sum())
+    return Access(verb, op, program, array, pointer.dtype, where, touched, *sizes, pointer.shared)
+
+
+def _moved(low: Lowered, op: Op, program: Any) -> Iterator[Access]:
+    """What a tile's way to another layout makes of accesses to shared memory: none if it goes by shuffles."""
+    (x,) = op.operands
+    source = low.plan.layouts.get(x) or blocked(padded(x.type.shape), low.threads)
+    target = low.plan.layouts[op.result]
+    if lanes(source, target):
+        return
+    dtype = uint64 if x.type.pointer else x.type.dtype.register
+    for verb, layout in (("store", source), ("load", target)):
+        places = _pitched(layout, source.shape)
+        on = np.ones(places.shape, bool)
+        if verb == "store":
+            on &= ((np.arange(layout.threads) & layout.copies) == 0)[:, None, None]
+        sizes = prod(source.shape), prod(source.shape)
+        yield Access(verb, op, program, op.result.name or "a tile", dtype, places, on, *sizes, True)
+
+
+@cache
+def _pitched(layout: Layout, shape: tuple[int, ...]) -> np.ndarray:
+    """Where in shared memory each register of each thread is written to or read from."""
+    extents = pitched(shape)
+    return (coordinates(layout) @ np.array([prod(extents[d + 1 :]) for d in range(len(extents))], np.int64))[..., None]
 
 
 def op_layout(low: Lowered, op: Op) -> Layout:

@@ -82,6 +82,8 @@ class Run:
 
     def op(self, op: Op) -> None:
         entry = OPS[op.name]
+        if self.watch:
+            self.watch("op", op, None, None, None)
         args = [self.values[v] for v in op.operands]
         out = entry.numpy(*args) if entry.kind == "elementwise" else entry.numpy(self, op, *args)
         if op.blocks:
@@ -125,7 +127,7 @@ class Run:
                 f"to {size - 1}{lane}; mask the lanes that are beyond the end",
                 op.loc,
             )
-        if self.watch and buffer is not self.scratch:
+        if self.watch:
             self.watch(verb, op, buffer, at, on)
         if self.checks and verb == "atomic":
             self.checks.atomic(op, buffer, at[on])
@@ -158,7 +160,8 @@ def run(
     kernel: Kernel, args: list, grid: Program, order: Iterable[Program], watch: Any = None, checks: Any = None
 ) -> None:
     """Runs programs of a grid in this ``order``. ``args`` has a Buffer or a number for each parameter;
-    ``watch(verb, op, buffer, places, on)`` sees every access, without buffer and places if every lane is off."""
+    ``watch(verb, op, buffer, places, on)`` sees every access, without buffer and places if every lane is off; and, with
+    the verb "op", every op before it is run."""
     buffers: list[Buffer] = [a for a in args if isinstance(a, Buffer)]
     start: dict[Value, Any] = {}
     for v, a in zip(kernel.params, args, strict=True):

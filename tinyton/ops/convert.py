@@ -14,7 +14,7 @@ def _convert(run, op, x):
     return x
 
 
-def _lanes(source: Layout, target: Layout) -> tuple[list, list, list] | None:
+def lanes(source: Layout, target: Layout) -> tuple[list, list, list] | None:
     """How a thread finds each element in its own warp: pairs (bit of its number, bit of the lane), (bit of its register
     number, bit of the lane), (bit of its register number, bit of that lane's). None if warps must meet."""
     lane = {b: i for i, b in enumerate(source.thread) if any(b)}
@@ -40,7 +40,7 @@ def _emit_convert(e, op):
     to = from_ = ""
     if op.result.type.pointer:
         dtype, to, from_ = uint64, f"({e.c(uint64)})", f"({e.ctype(x)})"
-    if e.dialect.shuffle and (pairs := _lanes(source, target)):
+    if e.dialect.shuffle and (pairs := lanes(source, target)):
         threads, across, registers = pairs
         same = sum(1 << i for i, at in threads if i == at)
         lane = [f"(thread & {same})"] * (same > 0)
