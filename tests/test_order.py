@@ -129,6 +129,11 @@ STEPS = {  # the body of a loop that goes through x in steps of BLOCK, and wheth
     "p = x + i\n    for k in range(0, n, BLOCK): tt.store(p, tt.load(p) + k); p += BLOCK": False,
     "q = tt.make_block_ptr(x, (n,), (1,), (0,), (BLOCK,), (0,))\n    for k in range(0, n, BLOCK):"
     "\n        tt.store(q, tt.load(q) + k)\n        q = tt.advance(q, (BLOCK,))": False,
+    "for k in range(8):\n        p = x + 256 + (k * 140).to(tt.int8) + i"  # which comes back
+    "\n        tt.store(p, tt.load(p) + k)": True,
+    "for k in range(8): tt.store(x + (k * 0.5).to(tt.int32) + i, tt.load(x + (k * 0.5).to(tt.int32) + i) + k)": True,
+    "f = 0.0\n    for k in range(8):\n        p = x + f.to(tt.int32) + i"
+    "\n        tt.store(p, tt.load(p) + k)\n        f += 0.25": True,
 }
 
 
@@ -179,6 +184,19 @@ def test_a_barrier_where_a_constant_offset_does_not_keep_apart():
         assert low.source.count("__syncthreads") == count, apart
     for apart in (32, 544):  # what one round writes, the next may write again
         assert "__syncthreads" in lowered(halves, {"x": "*int32:16", "rows": "int32"}, APART=apart, ROUNDS=2).source
+
+
+@pytest.mark.parametrize("dtype", [tt.int8, tt.uint8])
+def test_a_constant_keeps_nothing_apart_that_wraps_around(mapping, dtype):
+    @tt.jit
+    def k(x, out, n, NARROW: tt.constexpr, BLOCK: tt.constexpr):
+        i = tt.arange(0, BLOCK)
+        tt.store(x + 128 + (n % 16 + 300).to(NARROW) + i, i)
+        tt.store(out + i, tt.load(x + 128 + (n % 16 + 45).to(NARROW) + i))
+
+    x, out = np.zeros(512, np.int32), np.zeros(128, np.int32)
+    k[1](x, out, 0, NARROW=dtype, BLOCK=128, num_warps=mapping.warps)
+    assert np.array_equal(out, [*range(1, 128), 0])
 
 
 def test_which_offsets_keep_apart():

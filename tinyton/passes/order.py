@@ -43,6 +43,11 @@ def _meet(far: int, strides: tuple[tuple[int, int], ...]) -> bool:
     return any(_meet(far - k * stride, tuple(shorter)) for k in ways)
 
 
+def _endless(v: Value) -> bool:
+    """True for what may grow and never wraps around: pointers, and integers that are as good as those."""
+    return v.type.pointer or v.type.dtype.is_int and v.type.dtype.bits >= 32
+
+
 class Rounds:
     """How values change from round to round of a loop."""
 
@@ -57,7 +62,7 @@ class Rounds:
             self.paces[loop.blocks[0].params[0]] = int(step.low) if step.low == step.high else 1
         for _, param, end, _ in loop.carried if step.low == step.high else ():
             by = self.made.get(end)
-            if by and by.name in ("add", "addptr") and param is by.operands[0]:
+            if by and by.name in ("add", "addptr") and param is by.operands[0] and _endless(param):
                 much = facts[by.operands[1]]
                 self.paces[param] = int(much.low) if much.low == much.high else None
 
@@ -74,6 +79,8 @@ class Rounds:
             return None
         if not any(xs):
             return 0
+        if not _endless(v := op.result) and not all(self.facts[x].within(v.type.dtype) for x in (v, *op.operands)):
+            return None
         if op.name in ("add", "addptr", "sub", "neg"):
             signs = (1, -1) if op.name == "sub" else (-1,) if op.name == "neg" else (1, 1)
             return sum(s * x for s, x in zip(signs, xs, strict=True))  # type: ignore[operator]
@@ -113,7 +120,7 @@ def fences(kernel: Kernel, layouts: dict[Op, Layout], facts: dict[Value, Info]) 
         if op and op.name == "add":
             (x, m), (y, n) = map(split, op.operands)
             return x if y is None else y if x is None else (op.name, x, y), m + n
-        if op and op.name in ("broadcast", "expand", "cast"):
+        if op and op.name in ("broadcast", "expand", "cast") and facts[op.operands[0]].within(v.type.dtype):
             of, constant = split(op.operands[0])
             return (op.name, of, v.type), constant
         return v, 0
