@@ -273,7 +273,7 @@ class Driver:
 
     name = "cuda"
     limits = {"x": 2**31 - 1, "y": 65535, "z": 65535}  # noqa: RUF012
-    thread, forked = threading.get_ident(), False
+    thread, detour = threading.get_ident(), False
 
     class cu:  # noqa: N801
         class Error(Exception):
@@ -349,10 +349,10 @@ def test_the_short_way(driver, monkeypatch):
     monkeypatch.delenv("TINYTON_BACKEND")
     assert len(long) == 10 and len(driver.calls) == 3
     k[3](x, out, 64, BLOCK=64)
-    driver.forked = True
+    driver.detour = True
     k[3](x, out, 64, BLOCK=64)
     assert len(long) == 11 and len(driver.calls) == 4
-    driver.forked = False
+    driver.detour = False
     driver.error = Driver.cu.Error("no")
     with pytest.raises(triton.LaunchError, match="copy: no"):
         k[3](x, out, 64, BLOCK=64)

@@ -57,6 +57,7 @@ if TYPE_CHECKING:  # read when they are first asked for: see _later.py
     from .bench import Timing, bench
     from .count import Count, count
     from .env import env
+    from .graph import Graph, graph
     from .lint import lint
     from .raw import raw
     from .roofline import Roofline, roofline

@@ -9,9 +9,9 @@ from types import ModuleType
 
 LATER: dict[str, str] = {}
 TOOLS = {  # which file has them
-    **{word: word for word in ("bench", "count", "env", "lint", "raw", "roofline", "show", "sweep", "viz")},
+    **{word: word for word in ("bench", "count", "env", "graph", "lint", "raw", "roofline", "show", "sweep", "viz")},
     **{"Timing": "bench", "Count": "count", "Roofline": "roofline", "compile": "aot"},
-    **{"load_table": "sweep", "save_table": "sweep"},
+    **{"load_table": "sweep", "save_table": "sweep", "Graph": "graph"},
 }
 INSTEAD = {
     "autotune": "tt.sweep times a kernel over values of its options",

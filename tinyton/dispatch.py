@@ -184,7 +184,7 @@ def _short_way(kernel: Any, route: Route, k: int, constants: list[str], scope: d
     if any(kind.cls.__module__.startswith("torch") for kind in route.kinds):
         scope["_tt_torch_stream"] = sys.modules["torch"]._C._cuda_getCurrentRawStream
         sure.append("not _tt_torch_stream(0)")
-    sure += ["not _tt_extra", "not _tt_executor.forked"]
+    sure += ["not _tt_extra", "not _tt_executor.detour"]
     sure.append("(_tt_backend not in _tt_environ or _tt_environ[_tt_backend] == _tt_cuda)")
     meta, rules = "".join(f"{n!r}: {n}, " for n in kernel.names), "pass"
     for n in kernel.rules:

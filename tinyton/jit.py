@@ -151,7 +151,12 @@ class JITFunction:
             config = grid if isinstance(grid, LaunchConfig) else None
             block = config.block_for(compiled) if config else None
             where = as_grid(config.grid if config else grid, bound, compiled.executor.limits)
-            run(compiled, where, {n: p for n, (_, p) in described.items()}, chosen["stream"], block)
+            passed = {n: p for n, (_, p) in described.items()}
+            # >>> stage 11
+            if record := getattr(compiled.executor, "recorder", None):  # of tt.graph and tt.viz.timeline
+                return record(self, bound, compiled, where, passed, chosen["stream"], block)
+            # <<<
+            run(compiled, where, passed, chosen["stream"], block)
             aligned = (a.divisible or n in self.unspecialized for n, (a, _) in described.items() if a.kind == "pointer")
             if chosen["stream"] is None and all(aligned):
                 self._learn(bound, given | {n: chosen[n] for n in self.rules if n in OPTIONS}, compiled)

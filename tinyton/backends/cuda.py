@@ -62,11 +62,12 @@ class Executor:
         self._side: Any = None
         self.thread: int | None = None  # the main thread, once the context is current there for good
         self.forked = False
+        self.detour = False  # all launches take the long way
         self.lost = ""  # why nothing runs any more, once that is so
         self.alive: weakref.WeakSet[Owned] = weakref.WeakSet()
         self.last: Any = None  # the variant that was launched last on the long way
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=lambda: setattr(self, "forked", True))
+            os.register_at_fork(after_in_child=lambda: vars(self).update(forked=True, detour=True))
         self.device = cu.Device(0)
         self.context = self.device.retain_primary_context()
         with self.here():
