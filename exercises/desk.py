@@ -1,0 +1,132 @@
+"""The reader's side: checks in a notebook and of a saved one, hints one at a time, solutions, what has been passed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from .book import Exercise, every, find
+
+LEVELS = {1: "easy", 2: "medium", 3: "hard"}
+
+
+# -- progress ------------------------------------------------------------------------------------------
+
+
+def _file() -> Path:
+    """Where progress is kept; the folder TINYTON_PROGRESS, if that is set."""
+    from platformdirs import user_data_path
+
+    given = os.environ.get("TINYTON_PROGRESS")
+    return (Path(given) if given else user_data_path("tinyton", False)) / "exercises.json"
+
+
+def progress() -> dict[str, dict[str, Any]]:
+    """By exercise: ``passed``, a date, and ``hints``, how many have been shown."""
+    try:
+        found = json.loads(_file().read_text(encoding="utf-8"))
+        return {str(k): v for k, v in found.items() if isinstance(v, dict)}
+    except (OSError, ValueError, AttributeError):
+        return {}
+
+
+def remember(number: str, **words: Any) -> None:
+    """Notes something about an exercise; nothing at all: forgets it."""
+    now = progress()
+    now[number] = now.get(number, {}) | words
+    if not words:
+        del now[number]
+    try:
+        _file().parent.mkdir(parents=True, exist_ok=True)
+        temporary = _file().with_suffix(f".{os.getpid()}")
+        temporary.write_text(json.dumps(now, indent=1, sort_keys=True), encoding="utf-8")
+        temporary.replace(_file())
+    except OSError as error:
+        print(f"exercises: progress is not kept ({error})", file=sys.stderr)
+
+
+def following() -> Exercise | None:
+    """The first exercise that has not been passed."""
+    done = progress()
+    return next((one for one in every() if "passed" not in done.get(one.number, {})), None)
+
+
+# -- what is said --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Result:
+    """Of a check; it shows itself."""
+
+    exercise: Exercise
+    reason: str
+
+    @property
+    def passed(self) -> bool:
+        return not self.reason
+
+    def __repr__(self) -> str:
+        number, hints = self.exercise.number, progress().get(self.exercise.number, {}).get("hints", 0)
+        if self.passed:
+            after = following()
+            on = f"Next: {after.number} {after.title} ({after.notebook.name})" if after else "That was the last one."
+            return f'{number} passed. Ours: solution("{number}"). {on}'
+        more = f'hint("{number}") shows hint {hints + 1} of 3.' if hints < 3 else f'Or: solution("{number}").'
+        return f"{number} not yet: {self.reason}\n{more}"
+
+
+def check(number: str, *answer: object) -> Result:
+    """Checks what a cell has defined: ``check("5.2", my_kernel)``. It trusts the notebook it is in; for a verdict from
+    outside: ``python -m exercises grade``."""
+    from .referee import judge_objects
+
+    exercise = find(number)
+    return noted(exercise, judge_objects(exercise, answer, seed=0))
+
+
+def check_saved(exercise: Exercise) -> Result:
+    """Checks the answer in the saved notebook of this folder."""
+    from . import grade
+
+    text, reason = grade._answer(exercise.notebook, exercise)
+    return noted(exercise, reason or grade.verdict(exercise, text, seed=0).reason)
+
+
+def noted(exercise: Exercise, reason: str) -> Result:
+    if not reason:
+        remember(exercise.number, passed=date.today().isoformat())
+    return Result(exercise, reason)
+
+
+class Text(str):
+    """Words that a notebook shows as they are."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def hint(number: str) -> Text:
+    """The next of three hints, and those before it."""
+    exercise = find(number)
+    shown = min(3, progress().get(exercise.number, {}).get("hints", 0) + 1)
+    remember(exercise.number, hints=shown)
+    lines = [f"{k} of 3: {text}" for k, text in enumerate(exercise.check.hints[:shown], 1)]
+    return Text(
+        "\n".join(lines + [f'That was the last hint. solution("{exercise.number}") shows ours.'] * (shown == 3))
+    )
+
+
+def solution(number: str, anyway: bool = False) -> Text:
+    """Our answer: after yours has passed, after the last hint, or ``anyway``."""
+    exercise = find(number)
+    known = progress().get(exercise.number, {})
+    if not (anyway or "passed" in known or known.get("hints", 0) >= 3):
+        left = 3 - known.get("hints", 0)
+        what = f"You have not passed {exercise.number} yet, and there are {left} hints left."
+        return Text(f'{what} To see ours now: solution("{exercise.number}", anyway=True)')
+    return Text(exercise.solution)

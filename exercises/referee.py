@@ -1,0 +1,312 @@
+"""The judge of one answer. It never runs the answer: kernels are data, which tinyton compiles here, and functions run
+in a `Box`, a process of their own. Run as a process itself by `grade`, so that nothing stops a batch."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import linecache
+import math
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tinyton as tt
+import tinyton.tile as ct
+from tinyton.errors import TinytonError
+from tinyton.jit import JITFunction
+
+from . import sandbox
+from .book import FOLDER, STUB, Exercise, find, is_kernel
+from .trial import Trial, Wrong
+
+ROOT = Path(tt.__file__).parent.parent
+MEMORY = 4 << 30  # bytes of address space
+LONGEST = 1 << 28  # characters of a reply
+MODULES = {"tinyton": tt, "tinyton.tile": ct, "numpy": np, "math": math}
+DECORATORS = (tt.jit, ct.kernel)
+
+
+class Box:
+    """A process with an answer in it. ``path``: where its tinyton is; ``secret``: folders it must not read."""
+
+    def __init__(self, given: tuple[str, ...], answer: str, path: Path = ROOT, secret: tuple[Path, ...] = (FOLDER,)):
+        words = [sys.executable, "-I", "-B", str(FOLDER / "sandbox.py")]
+        env = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "SYSTEMROOT", "TEMP", "TMPDIR", "LANG")}
+        self.process = subprocess.Popen(
+            words,
+            env=env | {"TINYTON_BACKEND": "interpreter"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            encoding="utf-8",
+            errors="replace",
+        )
+        try:
+            job = {"path": [str(path)], "secret": [str(p) for p in secret], "memory": MEMORY}
+            ready = self._ask(job | {"given": given, "answer": answer})
+        except Wrong:
+            self.close()
+            raise
+        self.names, self.values = ready["names"], sandbox.unpack(ready["values"])
+
+    def __enter__(self) -> Box:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def _ask(self, request: Any) -> dict[str, Any]:
+        assert self.process.stdin and self.process.stdout
+        try:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline(LONGEST)
+            while line == "\n":
+                line = self.process.stdout.readline(LONGEST)
+        except OSError:
+            line = ""
+        if not line:
+            raise Wrong(f"its process ended in the middle (exit status {self.process.wait()})")
+        try:
+            reply = json.loads(line)
+            if "violation" in reply:
+                raise Wrong(f"not judged: {reply['violation']}")
+            if "error" in reply:
+                raise Wrong(str(reply["error"]))
+            return reply
+        except (ValueError, TypeError):
+            raise Wrong("what its process says is garbled") from None
+
+    def call(self, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+        reply = self._ask(sandbox.pack((name, args, kwargs)))
+        try:
+            result, after = sandbox.unpack(reply["result"]), sandbox.unpack(reply["args"])
+            for mine, theirs in zip([*args, *kwargs.values()], after, strict=True):
+                if isinstance(mine, np.ndarray) and isinstance(theirs, np.ndarray):
+                    mine[...] = theirs
+            return result
+        except (ValueError, TypeError, KeyError):
+            raise Wrong("what its process says is garbled") from None
+
+
+def watched(trial: Trial, name: str, call: Callable[[tuple, dict[str, Any]], Any]) -> Callable[..., Any]:
+    """A function of an answer, as a check calls it: its errors are the answer's, and what is called is remembered."""
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        words = [_word(x) for x in args] + [f"{k}={_word(x)}" for k, x in kwargs.items()]
+        trial.doing = f"{name}({', '.join(words)})"
+        try:
+            return call(args, kwargs)
+        except (Wrong, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            raise Wrong(sandbox.says(error)) from None
+
+    return function
+
+
+def _word(x: Any) -> str:
+    if isinstance(x, np.ndarray):
+        return f"an array of {' x '.join(map(str, x.shape))}"
+    return repr(x) if len(repr(x)) <= 120 else repr(x)[:120] + "…"
+
+
+# -- kernels from text -----------------------------------------------------------------------------
+
+
+def kernels(cells: list[str], constants: dict[str, Any]) -> dict[str, JITFunction]:
+    """The kernels that the cells define, the last of each name. Nothing else of the cells is run, and of a kernel only
+    what decorates and annotates it, which may be nothing but names and constants."""
+    scope: dict[str, Any] = {"__name__": "__answer__", **constants}
+    found = {}
+    for number, text in enumerate(cells):
+        file = f"<answer {number}>"
+        linecache.cache[file] = (len(text), None, [line + "\n" for line in text.split("\n")], file)
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.Import):
+                for a in node.names:
+                    if a.name in MODULES and (a.asname or "." not in a.name):
+                        scope[a.asname or a.name] = MODULES[a.name]
+            elif isinstance(node, ast.ImportFrom) and node.module in MODULES:
+                known = vars(MODULES[node.module])
+                scope |= {a.asname or a.name: known[a.name] for a in node.names if a.name in known}
+            elif isinstance(node, ast.FunctionDef) and is_kernel(node):
+                _plain(node, scope)
+                exec(compile(ast.Module([node], []), file, "exec"), scope)
+                found[node.name] = scope[node.name]
+    return found
+
+
+def _plain(node: ast.FunctionDef, scope: dict[str, Any]) -> None:
+    """Refuses a kernel whose head would run something."""
+    for decorator in node.decorator_list:
+        head = decorator.func if isinstance(decorator, ast.Call) else decorator
+        owner = (
+            scope.get(head.value.id) if isinstance(head, ast.Attribute) and isinstance(head.value, ast.Name) else None
+        )
+        if getattr(owner, getattr(head, "attr", ""), None) not in DECORATORS:
+            raise Wrong(f"the decorator @{ast.unparse(decorator)} of {node.name} is neither tt.jit nor ct.kernel")
+        parts = [*decorator.args, *decorator.keywords] if isinstance(decorator, ast.Call) else []
+        _names_only(node.name, parts)
+    everything = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+    annotations = [a.annotation for a in everything if a] + [node.returns]
+    _names_only(node.name, [*annotations, *node.args.defaults, *node.args.kw_defaults])
+
+
+def _names_only(name: str, nodes: list[Any]) -> None:
+    allowed = (ast.Name, ast.Attribute, ast.Constant, ast.Subscript, ast.Tuple, ast.List, ast.UnaryOp, ast.USub)
+    for node in filter(None, nodes):
+        for part in ast.walk(node):
+            private = isinstance(part, ast.Attribute) and part.attr.startswith("_")
+            if private or not isinstance(part, (*allowed, ast.keyword, ast.expr_context)):
+                raise Wrong(f"the head of kernel {name} holds {ast.unparse(node)}; write names and constants there")
+
+
+# -- verdicts ------------------------------------------------------------------------------------------
+
+
+def judge(exercise: Exercise, bind: Callable[[Trial], dict[str, Any]], seed: int) -> str:
+    """Runs the check; what is wrong, or nothing. ``bind`` gives the answer's names for a trial. Kernels run in the
+    interpreter, which sees every access, and if that finds nothing, on the executor in use."""
+    use = tt.backends.use
+    names = dict.fromkeys(["interpreter", tt.backends.current().name]) if exercise.has_kernels else [""]
+    trial = Trial(seed)
+    for name in names:
+        trial = Trial(seed)
+        try:
+            with use(name) if name else nullcontext():
+                exercise.check.run(trial, **bind(trial))
+            if not trial.compared or exercise.has_kernels and trial.programs < 3:
+                raise AssertionError(f"the check of {exercise.number} compares nothing, or on fewer than 3 programs")
+        except Wrong as error:
+            return _reason(str(error), trial, name)
+        except TinytonError as error:
+            return _reason(f"{type(error).__name__}: {error}", trial, name)
+        except RecursionError:
+            return _reason("it recurses too deeply", trial, name)
+    return ""
+
+
+def _reason(what: str, trial: Trial, executor: str) -> str:
+    about = trial.doing if trial.doing and trial.doing not in what else ""
+    where = "in the interpreter" if executor == "interpreter" else executor and f"on {executor}"
+    about = ", ".join(filter(None, [about, where]))
+    return what + (f"\n{about}" if about else "")
+
+
+def not_started(exercise: Exercise) -> str:
+    lines = "write your code where it says YOUR CODE HERE" if STUB in exercise.skeleton else "it is as it was"
+    return f"not started: {lines}"
+
+
+def parsed(text: str) -> str:
+    """What a text means to Python, whatever its comments and layout."""
+    return ast.dump(ast.parse(text))
+
+
+def judge_text(exercise: Exercise, text: str, seed: int) -> str:
+    """The verdict on a cell that was handed in."""
+    try:
+        if parsed(text) == parsed(exercise.skeleton):
+            return not_started(exercise)
+    except (SyntaxError, ValueError) as error:
+        return f"line {getattr(error, 'lineno', 0)}: {type(error).__name__}: {error}"
+    except (RecursionError, MemoryError):
+        return "Python cannot read it: it is nested too deeply"
+    texts = sources(exercise, text)
+    try:
+        if exercise.check.room:
+            return judge(exercise, lambda trial: _texts(exercise, texts), seed)
+        with Box(exercise.given, text) as box:
+
+            def bind(trial: Trial) -> dict[str, Any]:
+                found = kernels([*exercise.given, text], box.values)
+                return {name: _one(exercise, trial, box, found, name) for name in exercise.names}
+
+            return judge(exercise, bind, seed)
+    except Wrong as error:
+        return str(error)
+
+
+def _texts(exercise: Exercise, texts: dict[str, str]) -> dict[str, Any]:
+    if missing := [name for name in exercise.names if not texts.get(name)]:
+        raise Wrong(f"there is no function {missing[0]} whose text can be read")
+    return dict(texts)
+
+
+def _one(exercise: Exercise, trial: Trial, box: Box, found: dict[str, JITFunction], name: str) -> Any:
+    if name in found:
+        return found[name]
+    if name in box.values:
+        return box.values[name]
+    if name not in box.names:
+        raise Wrong(f"the cell defines no {name}")
+    return watched(trial, name, lambda args, kwargs: box.call(name, args, kwargs))
+
+
+def sources(exercise: Exercise, text: str) -> dict[str, str]:
+    """The text of each function that a cell defines, the last of each name."""
+    nodes = [n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name in exercise.names]
+    lines = text.split("\n")
+    first = {n.name: min([n.lineno, *(d.lineno for d in n.decorator_list)]) - 1 for n in nodes}
+    return {n.name: "\n".join(lines[first[n.name] : n.end_lineno]) for n in nodes}
+
+
+def judge_objects(exercise: Exercise, objects: tuple, seed: int) -> str:
+    """The verdict on live objects of a notebook: a learning aid, which trusts them."""
+    names = exercise.names
+    if len(objects) != len(names):
+        return f'check("{exercise.number}", {", ".join(names)}) takes {len(names)} of them, not {len(objects)}'
+    given = dict(zip(names, objects, strict=True))
+    texts = {name: _source(x) for name, x in given.items()}
+    empty = sources(exercise, exercise.skeleton)
+    if empty and all(texts.get(name) and parsed(texts[name]) == parsed(empty[name]) for name in empty):
+        return not_started(exercise)
+    if exercise.check.room:
+        return judge(exercise, lambda trial: _texts(exercise, texts), seed)
+
+    def bind(trial: Trial) -> dict[str, Any]:
+        return {name: _live(trial, name, x) for name, x in given.items()}
+
+    return judge(exercise, bind, seed)
+
+
+def _source(x: Any) -> str:
+    """The text of a function or a kernel; nothing for other objects."""
+    try:
+        return textwrap.dedent(inspect.getsource(getattr(x, "fn", x)))
+    except (OSError, TypeError):
+        return ""
+
+
+def _live(trial: Trial, name: str, x: Any) -> Any:
+    if callable(x) and not isinstance(x, JITFunction):
+        return watched(trial, name, lambda args, kwargs: x(*args, **kwargs))
+    return x
+
+
+def main() -> None:
+    """A job on stdin, the verdict on stdout: JSON. What kernels print goes to stderr."""
+    channel = os.dup(1)
+    os.dup2(2, 1)
+    job = json.load(sys.stdin)
+    reason = judge_text(find(job["number"]), job["text"], job["seed"])
+    with os.fdopen(channel, "w", encoding="utf-8") as out:
+        json.dump({"reason": reason}, out)
+
+
+if __name__ == "__main__":
+    main()

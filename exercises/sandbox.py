@@ -1,0 +1,184 @@
+"""The process in which an answer runs: it gets the answer's text and calls, and gives back what the functions return.
+
+It holds no reference and no verdict. An audit hook refuses what an answer has no business with: files other than
+Python's own, other processes, the network. This stops every trick that is written in Python, not machine code: grade
+strangers in a container. Started by `referee.Box`, with lines of JSON in and out.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import linecache
+import os
+import sys
+import types
+from typing import Any
+
+import numpy as np
+
+PLAIN = (bool, int, float, str, type(None))
+
+
+class Foreign:
+    """What stands for an object that is not passed on; it is equal to nothing."""
+
+    def __init__(self, text: str):
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def pack(x: Any) -> Any:
+    """As JSON can say it."""
+    if isinstance(x, np.generic):
+        x = x.item()
+    if type(x) in PLAIN:
+        return x
+    if isinstance(x, list):
+        return [pack(y) for y in x]
+    if isinstance(x, (tuple, set, frozenset)):
+        return {"tuple" if isinstance(x, tuple) else "set": [pack(y) for y in x]}
+    if isinstance(x, dict):
+        return {"dict": [[pack(k), pack(v)] for k, v in x.items()]}
+    if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
+        data = base64.b64encode(np.ascontiguousarray(x).tobytes()).decode()
+        return {"array": [x.dtype.str, list(x.shape), data]}
+    return {"other": f"<{type(x).__name__}>"}
+
+
+def unpack(x: Any) -> Any:
+    if isinstance(x, list):
+        return [unpack(y) for y in x]
+    if not isinstance(x, dict):
+        return x
+    ((kind, value),) = x.items()
+    if kind == "array":
+        dtype, shape, data = value
+        return np.frombuffer(base64.b64decode(data), np.dtype(dtype)).reshape(shape).copy()
+    if kind == "dict":
+        return {unpack(k): unpack(v) for k, v in value}
+    if kind == "other":
+        return Foreign(str(value))
+    return {"tuple": tuple, "set": set}[kind](unpack(y) for y in value)
+
+
+def lock(readable: list[str], secret: list[str], channel: int) -> None:
+    """From here on, an audit hook looks at what the answer does. It uses nothing that the answer could replace."""
+    exact, kind_of, starts, has = str.__str__, isinstance, str.startswith, str.__contains__
+    replace, encode, write, leave = str.replace, str.encode, os.write, os._exit
+    text, number, writing, denied = str, int, os.O_WRONLY | os.O_RDWR, PermissionError
+    folders, hidden = tuple(readable), tuple(secret)
+    harmless = ("os.listdir", "os.scandir", "os.putenv", "os.unsetenv", "os.walk", "os.fwalk")
+    refused = ("os.", "shutil.", "subprocess.", "socket.", "ctypes.dl", "signal.", "gc.", "pty.", "fcntl.", "resource.")
+
+    def stop(reason: str) -> None:
+        reason = replace(replace(replace(reason, "\\", "/"), '"', "'"), "\n", " ")
+        write(channel, encode('\n{"violation": "' + reason + '"}\n'))
+        leave(3)
+
+    def hook(event: str, args: tuple) -> None:
+        if event == "open":
+            path, mode, flags = args
+            if kind_of(path, number):
+                return
+            if not kind_of(path, text):
+                raise denied("an answer opens no files")
+            path = exact(path)
+            if starts(path, hidden):
+                stop("it reads " + path + ", which an answer may not")
+            writes = kind_of(flags, number) and flags & writing
+            if path != "/dev/null" and (writes or has(path, "..") or not starts(path, folders)):
+                raise denied("an answer does not open files such as " + path)
+        elif event == "import" and (starts(args[0], "exercises.")):
+            stop("it imports a part of exercises, which holds the solutions")
+        elif starts(event, refused) and event not in harmless:
+            stop("it calls " + event + ", which an answer may not")
+
+    sys.addaudithook(hook)
+
+
+def define(text: str, label: str, scope: dict[str, Any]) -> None:
+    """Runs the text of a cell; kernels find their source as they do in a notebook."""
+    file = f"<{label}>"
+    linecache.cache[file] = (len(text), None, [line + "\n" for line in text.split("\n")], file)
+    exec(compile(text, file, "exec"), scope)
+
+
+def says(error: BaseException) -> str:
+    """An error of the answer, with the line of the answer in which it is."""
+    if isinstance(error, SystemExit):
+        return "it exits Python"
+    at, lines = error.__traceback__, [0]
+    while at:
+        lines += [at.tb_lineno] if at.tb_frame.f_code.co_filename == "<answer>" else []
+        at = at.tb_next
+    where = f" (line {lines[-1]})" if lines[-1] else ""
+    return f"{type(error).__name__}: {error}{where}"[:2000]
+
+
+IDLE = types.ModuleType("exercises")
+"""What an answer gets that imports the functions for notebooks."""
+IDLE.check = IDLE.hint = IDLE.solution = lambda *args, **kwargs: None  # type: ignore[attr-defined]
+
+
+def scope_of(given: list[str]) -> dict[str, Any]:
+    """The names of a module after the cells that are given."""
+    before = sys.modules.get("exercises")
+    sys.modules["exercises"] = IDLE
+    try:
+        scope: dict[str, Any] = {"__name__": "__answer__"}
+        for number, text in enumerate(given):
+            define(text, f"given {number}", scope)
+        return scope
+    finally:
+        if before is not None:
+            sys.modules["exercises"] = before
+
+
+def values(scope: dict[str, Any]) -> dict[str, Any]:
+    """The constants among the names, which kernels may read."""
+    constants = {k: v for k, v in scope.items() if not k.startswith("__")}
+    return {k: v for k, v in constants.items() if type(v) in PLAIN or type(v) is tuple}
+
+
+def serve() -> None:
+    requests, channel = os.fdopen(os.dup(0), "r", encoding="utf-8"), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    replies = os.fdopen(os.dup(channel), "w", encoding="utf-8")
+
+    def reply(**words: Any) -> None:
+        replies.write(json.dumps(words) + "\n")
+        replies.flush()
+
+    job = json.loads(requests.readline())
+    sys.path[:0] = job["path"]
+    try:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (job["memory"], job["memory"]))
+    except (ImportError, ValueError, OSError):  # not on this system
+        pass
+    scope = scope_of(job["given"])
+    python = [p for p in map(os.path.abspath, sys.path) if p not in job["path"]]
+    own = [os.path.join(p, "tinyton") for p in job["path"]]
+    lock([p + os.sep for p in python + own], job["secret"], channel)
+    try:
+        define(job["answer"], "answer", scope)
+    except BaseException as error:
+        return reply(error=says(error))
+    reply(names=sorted(map(str, scope)), values=pack(values(scope)))
+    for line in requests:
+        name, args, kwargs = unpack(json.loads(line))
+        try:
+            result = scope[name](*args, **kwargs)
+            reply(result=pack(result), args=pack([*args, *kwargs.values()]))
+        except BaseException as error:
+            reply(error=says(error))
+
+
+if __name__ == "__main__":
+    serve()
