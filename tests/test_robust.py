@@ -244,8 +244,7 @@ def cuda(monkeypatch):
 
 
 def launched(executor, compiled):
-    function = SimpleNamespace(_launch_kernel=lambda *args: executor.driver())
-    compiled.loaded = SimpleNamespace(function=function, pack=lambda *args: args, shared=0)
+    compiled.loaded = SimpleNamespace(start=lambda *args: executor.driver(), pack=lambda *args: args, shared=0)
     executor.launch(compiled, (1, 1, 1), [])
 
 
