@@ -137,6 +137,19 @@ def test_offsets_of_narrow_and_unsigned_types_are_computed_in_64_bits(mapping):
         same_bits(far, i)
 
 
+def test_offsets_that_are_constants_do_not_wrap_around(executor):
+    k = kernel("""
+        @tt.jit
+        def k(x, out):
+            n = tt.full((), 100, tt.int16)
+            tt.store(out, tt.load(x + (n << 9) % 1000))
+            tt.store(out + 1, tt.load(x + tt.abs(tt.full((), -128, tt.int8)) % 1000))
+    """)
+    x, out = np.arange(1000, dtype=i32), np.zeros(2, i32)
+    k[1](x, out)
+    assert out.tolist() == [200, 128]
+
+
 def test_a_comparison_of_unsigned_offsets_wraps_around(mapping):
     k = kernel("""
         @tt.jit
