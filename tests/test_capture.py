@@ -394,7 +394,7 @@ def test_the_language_outside_a_kernel():
 def test_a_name_that_the_package_has_not():
     """One line says what there is instead."""
     for name, words in (
-        ("autotune", "tinyton has no autotune; tt.sweep times a kernel over values of its options"),
+        ("do_bench", "tinyton has no do_bench; tt.bench times launches"),
         ("next_power_of_two", "tinyton has no next_power_of_two; did you mean next_power_of_2?"),
         ("qqq", "tinyton has no qqq"),
     ):

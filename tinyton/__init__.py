@@ -56,6 +56,7 @@ if TYPE_CHECKING:  # read when they are first asked for: see _later.py
     from .aot import compile
     from .bench import Timing, bench
     from .count import Count, count
+    from .defend import defend, defended
     from .env import env
     from .graph import Graph, graph
     from .lint import lint
@@ -63,5 +64,7 @@ if TYPE_CHECKING:  # read when they are first asked for: see _later.py
     from .roofline import Roofline, roofline
     from .show import show
     from .sweep import load_table, save_table, sweep
+    from .tune import Autotuner, Config, autotune, grid_search, pick_tile
+    from .tuning import Trial, TuneWarning
 
 # <<<

@@ -1,4 +1,4 @@
-"""``python -m tinyton doctor | tour | env``."""
+"""``python -m tinyton doctor | tour | env | tune | defend``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ COMMANDS = {
     "doctor": "what this machine has to run kernels, and how to get what is missing",
     "tour": "one kernel end to end, in this terminal",
     "env": "the stamp that goes beside measured numbers",
+    "tune": "what the tuner has found: list it, forget it, or measure it again",
+    "defend": "measure again the tuned numbers that a file or a notebook defends",
 }
+WITH_ARGUMENTS = ("tune", "defend")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -20,9 +23,13 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tinyton", description="tinyton, a textbook you run")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name, text in COMMANDS.items():
-        commands.add_parser(name, help=text)
+        commands.add_parser(name, help=text, add_help=name not in WITH_ARGUMENTS)
+    known, rest = parser.parse_known_args(argv)
+    if rest and known.command not in WITH_ARGUMENTS:
+        parser.error(f"{known.command} takes no arguments, not {' '.join(rest)}")
     try:
-        return import_module(f".{parser.parse_args(argv).command}", __package__).main() or 0
+        command = import_module(f".{known.command}", __package__).main
+        return (command(rest) if known.command in WITH_ARGUMENTS else command()) or 0
     except TinytonError as e:
         print(f"error: {e}", file=sys.stderr)
         return 1

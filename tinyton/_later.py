@@ -12,10 +12,10 @@ TOOLS = {  # which file has them
     **{word: word for word in ("bench", "count", "env", "graph", "lint", "raw", "roofline", "show", "sweep", "viz")},
     **{"Timing": "bench", "Count": "count", "Roofline": "roofline", "compile": "aot"},
     **{"load_table": "sweep", "save_table": "sweep", "Graph": "graph"},
+    **dict.fromkeys(("autotune", "Autotuner", "Config", "grid_search", "pick_tile"), "tune"),
+    **{"TuneWarning": "tuning", "Trial": "tuning", "defend": "defend", "defended": "defend"},
 }
 INSTEAD = {
-    "autotune": "tt.sweep times a kernel over values of its options",
-    "Config": "tt.sweep takes the values of options as lists",
     "testing": "tt.bench times launches, tt.sweep compares them",
     "do_bench": "tt.bench times launches",
 }
