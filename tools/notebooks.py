@@ -222,8 +222,8 @@ Here:
 - Python in a kernel: loops, early exits, tuples, calls of functions under `@tt.jit`. What is not supported is
   refused, with a caret.
 - `tt.dot` and `ct.mma`, in plain arithmetic. Tensor cores come with chapter 16.
-- Around kernels: timing, sweeps, counted work, the measured roofs, pictures, graphs of launches, and `tt.autotune`, whose
-  winners are kept with the card that they won on.
+- Around kernels: timing, sweeps, counted work, the measured roofs, pictures, graphs of launches, and `tt.autotune`,
+  whose winners are kept with the card that they won on.
 
 Where rules differ from those of NumPy, Triton and cuTile, [a page](differences.md) says so, row by row, and each row is
 a test. [Every function](reference/language.md) has an example, which is run on every executor.
