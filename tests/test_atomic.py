@@ -50,6 +50,18 @@ def test_many_lanes_on_few_elements(warps, dtype):
         assert sorted([*before, float(swapped[k])]) == sorted([*mine, 5.0])
 
 
+def test_a_mask_that_chooses(warps):
+    @tt.jit
+    def k(x, old, n):
+        i = tt.arange(0, 8)
+        tt.store(old + i, tt.atomic_add(x + i, i, mask=tt.where(i < n, i > 1, i < 7)))
+
+    x, old = np.full(8, 9, np.int32), np.empty(8, np.int32)
+    k[1](x, old, 4, num_warps=warps)
+    assert x.tolist() == [9, 9, 11, 12, 13, 14, 15, 9]
+    assert old.tolist() == [0, 0, 9, 9, 9, 9, 9, 0]
+
+
 @pytest.mark.parametrize("how", ["add", "cas", "max", "xchg"])
 def test_cuda_exchanges_the_elements_of_16_bits_alone(how):
     """Not a word of 32 bits with them: at the end of an array that is memory of nobody."""

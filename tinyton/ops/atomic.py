@@ -92,7 +92,7 @@ def _emit(e, op):
             cell = f"{memory}[{s.position(layout.shape)}]" if told else e.cell(op.result, s) if op.results else ""
             text, condition = _call(e, op, s.get(inputs[0]), *map(s.atom, inputs[1:])), s.condition(op)
             if cell:
-                s.line(f"{cell} = {f'{condition} ? {text} : 0' if condition else text};")
+                s.line(f"{cell} = {f'({condition}) ? {text} : 0' if condition else text};")
             else:
                 s.line(f"if ({condition}) {text};" if condition else f"{text};")
         if op.results and sem in ("acquire", "acq_rel"):
