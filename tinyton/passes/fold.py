@@ -81,7 +81,7 @@ def _settle(kernel: Kernel) -> Kernel:
 
 def _wraps(op: Op, operands: list) -> bool:
     dtype = op.result.type.dtype
-    exact = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg, "abs": operator.abs}
+    exact = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg}
     if dtype.kind == "i":
         exact["shl"] = lambda x, s: x << s if 0 <= s < 64 else 0
     return op.name in exact and dtype.is_int and not dtype.range[0] <= exact[op.name](*operands) <= dtype.range[1]
