@@ -11,6 +11,7 @@ import tinyton as tt
 
 sys.path.append(str(Path(__file__).parent / "bench"))
 
+import cpu  # noqa: E402
 import harness  # noqa: E402
 import memory  # noqa: E402
 import memory_kernels  # noqa: E402
@@ -65,6 +66,31 @@ def test_all_of_the_benchmark_is_here(interpreter):
     assert {work.make.func for work in works} == {make.func for make in SMALL.values()}
     for work in works:
         inspect.signature(work.make.func).bind(data, *work.make.args, **work.make.keywords)
+
+
+ON_A_CPU = {
+    cpu.add: {"n": 1003, "block": 256},
+    cpu.relus: {"n": 3001},
+    cpu.softmax: {"rows": 5, "cols": 100},
+    cpu.layernorm: {"rows": 5, "cols": 100},
+    cpu.full_sum: {"n": 100003},
+    cpu.row_sums: {"rows": 5, "cols": 100},
+    cpu.product: {"n": 40},
+}
+
+
+@pytest.mark.parametrize("make", ON_A_CPU)
+def test_kernels_beside_numpy(executor, make):
+    data = harness.NumPyData(seed=6)
+    case, peers = make(data, **ON_A_CPU[make])
+    for way in case.ours[-2:]:
+        harness.check(data, case, harness.in_order(way))
+    for peer in peers:
+        cpu.check_peer(case, peer)
+
+
+def test_all_of_the_benchmark_of_a_cpu_is_here():
+    assert {work.make.func for work in cpu.works()} == set(ON_A_CPU)
 
 
 def test_a_wrong_result_is_seen(interpreter):

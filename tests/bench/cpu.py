@@ -62,12 +62,15 @@ def matmul(a, b, c, M, N, K, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexp
 # -- works -------------------------------------------------------------------------------------------------------------
 
 
+Peer = tuple[Call, np.ndarray]  # and where its result is
+
+
 class Work(NamedTuple):
     """``make`` gives the case and the ways to do the same in NumPy; ``goal`` is of the fastest of these."""
 
     name: str
     goal: float
-    make: Callable[[NumPyData], tuple[Case, list[Call]]]
+    make: Callable[[NumPyData], tuple[Case, list[Peer]]]
     unit: str = "GB/s"
 
 
@@ -76,21 +79,21 @@ def given(case: Case) -> list[np.ndarray]:
     return [x.numpy().copy() for x in case.ours[0][0].args if isinstance(x, tt.DeviceArray)]
 
 
-def add(data: NumPyData, n: int, block: int) -> tuple[Case, list[Call]]:
+def add(data: NumPyData, n: int, block: int) -> tuple[Case, list[Peer]]:
     case = memory.add(data, n, "float32", block)
     x, y, out = given(case)
-    return case, [partial(np.add, x, y, out=out)]
+    return case, [(partial(np.add, x, y, out=out), out)]
 
 
-def relus(data: NumPyData, n: int) -> tuple[Case, list[Call]]:
+def relus(data: NumPyData, n: int) -> tuple[Case, list[Peer]]:
     x, out = data.normal(n, "float32"), data.empty(n, "float32")
     launch = Launch(relu, (tt.cdiv(n, 1024),), (x, out, n), {"BLOCK": 1024})
     case = Case([[launch]], (out,), lambda: (np.maximum(data.wide(x), 0),), 8 * n)
     x_, out_ = given(case)
-    return case, [partial(np.maximum, x_, np.float32(0), out=out_)]
+    return case, [(partial(np.maximum, x_, np.float32(0), out=out_), out_)]
 
 
-def softmax(data: NumPyData, rows: int, cols: int) -> tuple[Case, list[Call]]:
+def softmax(data: NumPyData, rows: int, cols: int) -> tuple[Case, list[Peer]]:
     case = memory.softmax(data, rows, cols, "float32")
     x, out = given(case)
     row = np.empty((rows, 1), np.float32)
@@ -102,10 +105,10 @@ def softmax(data: NumPyData, rows: int, cols: int) -> tuple[Case, list[Call]]:
         np.sum(out, 1, keepdims=True, out=row)
         np.divide(out, row, out=out)
 
-    return case, [way]
+    return case, [(way, out)]
 
 
-def layernorm(data: NumPyData, rows: int, cols: int) -> tuple[Case, list[Call]]:
+def layernorm(data: NumPyData, rows: int, cols: int) -> tuple[Case, list[Peer]]:
     case = memory.norm(data, rows, cols, "float32")
     x, w, b, out, *_ = given(case)
     mean, rstd, squares = np.empty((rows, 1), np.float32), np.empty((rows, 1), np.float32), np.empty_like(x)
@@ -129,10 +132,10 @@ def layernorm(data: NumPyData, rows: int, cols: int) -> tuple[Case, list[Call]]:
         np.einsum("ij,ij->i", out, out, out=rstd[:, 0])
         np.divide(rstd, np.float32(cols), out=rstd)
 
-    return case, [partial(way, by_mean), partial(way, by_einsum)]
+    return case, [(partial(way, by_mean), out), (partial(way, by_einsum), out)]
 
 
-def full_sum(data: NumPyData, n: int) -> tuple[Case, list[Call]]:
+def full_sum(data: NumPyData, n: int) -> tuple[Case, list[Peer]]:
     """Sums of tiles, which are then added up; or of every so many tiles."""
     case = memory.full_sum(data, n)
     x, out = case.ours[0][0].args[0], case.outs[0]
@@ -142,18 +145,18 @@ def full_sum(data: NumPyData, n: int) -> tuple[Case, list[Call]]:
         rest = Launch(tile_sum, (1,), (parts, out, parts.size), {"BLOCK": tt.next_power_of_2(parts.size)})
         case.ours.append([first, rest])
     (x_, *_), out_ = given(case), np.empty((), np.float32)
-    return case, [partial(np.sum, x_, out=out_)]
+    return case, [(partial(np.sum, x_, out=out_), out_)]
 
 
-def row_sums(data: NumPyData, rows: int, cols: int) -> tuple[Case, list[Call]]:
+def row_sums(data: NumPyData, rows: int, cols: int) -> tuple[Case, list[Peer]]:
     x, out = data.normal((rows, cols), "float32"), data.empty(rows, "float32")
     launch = Launch(row_sum, (rows,), (x, out, cols), {"BLOCK": tt.next_power_of_2(cols)})
     case = Case([[launch]], (out,), lambda: (data.wide(x).sum(1),), 4 * rows * cols)
     x_, out_ = given(case)
-    return case, [partial(np.sum, x_, 1, out=out_)]
+    return case, [(partial(np.sum, x_, 1, out=out_), out_)]
 
 
-def product(data: NumPyData, n: int) -> tuple[Case, list[Call]]:
+def product(data: NumPyData, n: int) -> tuple[Case, list[Peer]]:
     a, b, c = data.normal((n, n), "float32"), data.normal((n, n), "float32"), data.empty((n, n), "float32")
     ways = []
     for bm, bn, bk in ((32, 32, 32), (64, 64, 32), (64, 64, 64), (128, 64, 64)):
@@ -161,7 +164,7 @@ def product(data: NumPyData, n: int) -> tuple[Case, list[Call]]:
         ways.append([Launch(matmul, grid, (a, b, c, n, n, n), {"BM": bm, "BN": bn, "BK": bk})])
     case = Case(ways, (c,), lambda: (data.wide(a) @ data.wide(b),), 2 * n**3)
     a_, b_, c_ = given(case)
-    return case, [partial(np.matmul, a_, b_, out=c_)]
+    return case, [(partial(np.matmul, a_, b_, out=c_), c_)]
 
 
 def works() -> list[Work]:
@@ -178,6 +181,15 @@ def works() -> list[Work]:
 
 
 # -- time --------------------------------------------------------------------------------------------------------------
+
+
+def check_peer(case: Case, peer: Peer) -> None:
+    """That NumPy does the same work; what is wanted is what our first result is to be."""
+    call, out = peer
+    out.fill(np.nan)
+    call()
+    want = case.want()[0]
+    assert np.allclose(out.reshape(want.shape), want, rtol=1e-4, atol=1e-4 * abs(want).mean()), "NumPy's side is wrong"
 
 
 def timed(call: Call, repeats: int) -> tuple[list[float], float]:
@@ -206,13 +218,14 @@ def measure(work: Work, seed: int, rounds: int, repeats: int) -> None:
             launch = in_order(launches)
             return lambda: (launch(), tt.synchronize())
 
-        ways = {"tinyton": [until_done(way) for way in case.ours], "numpy": peers}
+        ways = {"tinyton": [until_done(way) for way in case.ours], "numpy": [call for call, _ in peers]}
         if not chosen:
             chosen = {
                 name: min(range(len(found)), key=lambda i: min(timed(found[i], 7)[0])) for name, found in ways.items()
             }
         calls = {name: found[chosen[name]] for name, found in ways.items()}
         check(data, case, calls["tinyton"])
+        check_peer(case, peers[chosen["numpy"]])
         for name, call in calls.items():
             seconds, busy = timed(call, repeats)
             times[name] += seconds
