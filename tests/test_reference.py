@@ -27,8 +27,9 @@ def named(module):
 
 DOCUMENTED = {f"{short}.{n}": x for short, module in (("tt", tt), ("ct", ct)) for n, x in named(module).items()}
 DOCUMENTED |= {f"ct.Array.{name}": rule for name, rule in ct.Array.METHODS.items()}
-HELPERS = {n: x for n, x in vars(ct.testing).items() if isinstance(x, FunctionType) and ">>>" in (x.__doc__ or "")}
-DOCUMENTED |= {f"ct.testing.{name}": x for name, x in HELPERS.items()}
+for short, module in (("ct.testing", ct.testing), ("ct.tune", ct.tune)):
+    own = {n: x for n, x in vars(module).items() if getattr(x, "__module__", "") == module.__name__}
+    DOCUMENTED |= {f"{short}.{n}": x for n, x in own.items() if isinstance(x, type) or ">>>" in (x.__doc__ or "")}
 EXAMPLES = {name: inspect.getdoc(x) for name, x in DOCUMENTED.items() if ">>>" in (inspect.getdoc(x) or "")}
 EXAMPLES |= {"tt": tt.__doc__, "ct": ct.__doc__}
 

@@ -59,7 +59,6 @@ ABSENT = {
     "grid_dependency_control_wait": "not in this build.*leave it out",
     "grid_dependency_control_launch_dependents": "not in this build.*leave it out",
     "jax": "not in this build.*DLPack",
-    "tune": "not in this build.*tinyton.sweep",
     "compilation": "not in this build.*tinyton.compile",
 }
 

@@ -172,7 +172,7 @@ class Tuning:
             h.keep()
         seen: dict[tuple, int] = {}
         try:
-            with _bar(len(ready), self.name, self.options["progress"]) as tick:
+            with progress(len(ready), self.name, self.options["progress"]) as tick:
                 for k in ready:
                     trial = trials[k]
                     same = id(self.compiled[k]), trial.grid, trial.config.pre_hook
@@ -275,7 +275,7 @@ def _reasons(trials: list[Trial]) -> str:
 
 
 @contextmanager
-def _bar(total: int, name: str, shown: bool | None) -> Iterator[Callable[[], object]]:
+def progress(total: int, name: str, shown: bool | None) -> Iterator[Callable[[], object]]:
     """A progress bar, where tqdm is installed; None shows it on a terminal."""
     try:
         from tqdm import tqdm

@@ -29,7 +29,6 @@ ABSENT = {
     "grid_dependency_control_launch_dependents": OVERLAP,
     "programmatic_dependent_launch": OVERLAP,
     "jax": "is not in this build; pass NumPy arrays, or what speaks DLPack, to ct.launch",
-    "tune": "is not in this build; tinyton.sweep times variants, tinyton.bench(lambda: ct.launch(...)) one launch",
     "compilation": "is not in this build; tinyton.compile builds kernels under @tinyton.jit ahead of time",
 }
 
