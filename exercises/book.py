@@ -12,6 +12,7 @@ from inspect import signature
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
+NOTEBOOKS = FOLDER  # that readers open
 BEGIN, END, STUB = "### BEGIN SOLUTION", "### END SOLUTION", "pass  # YOUR CODE HERE"
 CHECKS: dict[str, Check] = {}
 
@@ -90,7 +91,7 @@ class Exercise:
 
     @property
     def notebook(self) -> Path:
-        return FOLDER / f"{self.stem}.ipynb"
+        return NOTEBOOKS / f"{self.stem}.ipynb"
 
     @cached_property
     def has_kernels(self) -> bool:

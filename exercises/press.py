@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from .book import STUB, Cell, Exercise, cells, exercises, stems
+from .book import NOTEBOOKS, STUB, Cell, Exercise, cells, exercises, stems
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -61,11 +61,9 @@ def written(nb: NotebookNode) -> str:
 
 def build(check: bool = False) -> int:
     """Writes the notebooks; 1 if ``check`` and one of them is not what its source makes."""
-    from .book import FOLDER
-
     stale = 0
     for stem in stems():
-        path, text = FOLDER / f"{stem}.ipynb", notebook(stem)
+        path, text = NOTEBOOKS / f"{stem}.ipynb", notebook(stem)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale = 1
             print(f"exercises/{path.name}: {'not what its source makes' if check else 'written'}")

@@ -12,8 +12,8 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ import numpy as np
 
 import tinyton as tt
 import tinyton.tile as ct
-from tinyton.errors import TinytonError
 from tinyton.jit import JITFunction
 
 from . import sandbox
@@ -53,10 +52,11 @@ class Box:
         try:
             job = {"path": [str(path)], "secret": [str(p) for p in secret], "memory": MEMORY}
             ready = self._ask(job | {"given": given, "answer": answer})
+            with _garbled():
+                self.names, self.values = set(ready["names"]), {**sandbox.unpack(ready["values"])}
         except Wrong:
             self.close()
             raise
-        self.names, self.values = ready["names"], sandbox.unpack(ready["values"])
 
     def __enter__(self) -> Box:
         return self
@@ -80,26 +80,31 @@ class Box:
             line = ""
         if not line:
             raise Wrong(f"its process ended in the middle (exit status {self.process.wait()})")
-        try:
-            reply = json.loads(line)
-            if "violation" in reply:
-                raise Wrong(f"not judged: {reply['violation']}")
-            if "error" in reply:
-                raise Wrong(str(reply["error"]))
-            return reply
-        except (ValueError, TypeError):
-            raise Wrong("what its process says is garbled") from None
+        with _garbled():
+            reply = dict(json.loads(line))
+        if "violation" in reply:
+            raise Wrong(f"not judged: {reply['violation']}")
+        if "error" in reply:
+            raise Wrong(str(reply["error"]))
+        return reply
 
     def call(self, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
         reply = self._ask(sandbox.pack((name, args, kwargs)))
-        try:
+        with _garbled():
             result, after = sandbox.unpack(reply["result"]), sandbox.unpack(reply["args"])
             for mine, theirs in zip([*args, *kwargs.values()], after, strict=True):
                 if isinstance(mine, np.ndarray) and isinstance(theirs, np.ndarray):
                     mine[...] = theirs
             return result
-        except (ValueError, TypeError, KeyError):
-            raise Wrong("what its process says is garbled") from None
+
+
+@contextmanager
+def _garbled() -> Iterator[None]:
+    """What a process says that an answer runs in need not make sense."""
+    try:
+        yield
+    except Exception:
+        raise Wrong("what its process says is garbled") from None
 
 
 def watched(trial: Trial, name: str, call: Callable[[tuple, dict[str, Any]], Any]) -> Callable[..., Any]:
@@ -115,6 +120,7 @@ def watched(trial: Trial, name: str, call: Callable[[tuple, dict[str, Any]], Any
         except BaseException as error:
             raise Wrong(sandbox.says(error)) from None
 
+    function.__name__ = name
     return function
 
 
@@ -189,14 +195,12 @@ def judge(exercise: Exercise, bind: Callable[[Trial], dict[str, Any]], seed: int
         try:
             with use(name) if name else nullcontext():
                 exercise.check.run(trial, **bind(trial))
-            if not trial.compared or exercise.has_kernels and trial.programs < 3:
-                raise AssertionError(f"the check of {exercise.number} compares nothing, or on fewer than 3 programs")
         except Wrong as error:
             return _reason(str(error), trial, name)
-        except TinytonError as error:
+        except Exception as error:  # what tinyton refuses, and what a check did not expect
             return _reason(f"{type(error).__name__}: {error}", trial, name)
-        except RecursionError:
-            return _reason("it recurses too deeply", trial, name)
+        if not trial.compared or exercise.has_kernels and trial.programs < 3:
+            raise AssertionError(f"the check of {exercise.number} compares nothing, or on fewer than 3 programs")
     return ""
 
 
@@ -223,7 +227,7 @@ def judge_text(exercise: Exercise, text: str, seed: int) -> str:
         if parsed(text) == parsed(exercise.skeleton):
             return not_started(exercise)
     except (SyntaxError, ValueError) as error:
-        return f"line {getattr(error, 'lineno', 0)}: {type(error).__name__}: {error}"
+        return f"line {getattr(error, 'lineno', 0)}: {type(error).__name__}: {getattr(error, 'msg', error)}"
     except (RecursionError, MemoryError):
         return "Python cannot read it: it is nested too deeply"
     texts = sources(exercise, text)

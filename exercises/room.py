@@ -68,13 +68,14 @@ class Room:
         return self.box.call(name, args, {})
 
     def suite(self, trial: Trial) -> None:
-        """Runs the suites of the stages up to this one on it, on the executors that it has."""
+        """Runs the stage's suite on it, on the executors that it has."""
+        suite = f"tests/stages/test_stage{self.stage}.py"
         if not find_spec("pytest"):
             raise Wrong("it does what ours does; to run the suite of the stage as well: pip install pytest")
-        trial.doing = f"pytest tests/stages --impl my_tinyton --stage {self.stage}, with your function in the package"
+        trial.doing = f"pytest {suite} --impl my_tinyton --stage {self.stage}, with your function in the package"
         folder = Path(self.folder.name)
         (folder / "tinyton").rename(folder / "my_tinyton")
-        words = ["-m", "pytest", "tests/stages", "--impl", "my_tinyton", "--stage", str(self.stage)]
+        words = ["-m", "pytest", suite, "--impl", "my_tinyton", "--stage", str(self.stage)]
         words += ["-q", "-x", "--tb=short", "-p", "no:cacheprovider", "--no-header", "-p", "no:xdist"]
         env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "TINYTON_BACKEND"))}
         env |= {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -154,6 +155,8 @@ class Trial:
         at = tuple(map(int, np.argwhere(~good)[0]))
         what = f"{name}[{', '.join(map(str, at))}]" if at else name
         untouched = isinstance(got, Out) and same_bits(array, poison(array.size, array.dtype).reshape(array.shape))[at]
+        if array.dtype.kind == want.dtype.kind:
+            want = want.astype(array.dtype)
         says = f"{what} was never written; it should be {want[at]!s}" if untouched else ""
         says = says or f"{what} is {array[at]!s}, not {want[at]!s}"
         raise Wrong(says + f" ({(~good).sum()} of {good.size} elements differ)" * (good.size > 1))
@@ -163,6 +166,14 @@ class Trial:
         self.compared += 1
         if not _alike(got, want):
             raise Wrong(f"{what or self.doing} is {_short(got)}, not {_short(want)}")
+
+    def lines(self, got: str, want: str, what: str) -> None:
+        """Equal texts; the first line that differs is shown."""
+        self.compared += 1
+        pairs = zip_longest(str(got).split("\n"), str(want).split("\n"), fillvalue="(nothing)")
+        for number, (mine, theirs) in enumerate(pairs, 1):
+            if mine != theirs:
+                raise Wrong(f"{what} differs in line {number}:\n    {mine.strip()}\nand not\n    {theirs.strip()}")
 
     def demand(self, condition: Any, otherwise: str) -> None:
         self.compared += 1

@@ -57,22 +57,18 @@ def best_block(n, blocks):
 # ## 5.3 One kernel for all lengths
 #
 # *Medium.* This kernel is compiled anew for each length, and for each factor. It is right, and it is a nuisance.
+# Change it, such that it is compiled once for all lengths and factors; it does the same and is launched in the same
+# way, `scale[grid](x, out, n, factor, BLOCK=64)`. A new `BLOCK` may be another kernel. (The lengths that it is tried
+# with are not divisible by 16. Chapter 6 says why that matters.)
 
 
-# %% given
+# %% 5.3
 @tt.jit
-def scale_slowly(x, out, n: tt.constexpr, factor: tt.constexpr, BLOCK: tt.constexpr):
+def scale(x, out, n: tt.constexpr, factor: tt.constexpr, BLOCK: tt.constexpr):
     i = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
     tt.store(out + i, factor * tt.load(x + i, mask=i < n), mask=i < n)
 
 
-# %% [markdown]
-# Write `scale`, which does the same and is called the same way, `scale[grid](x, out, n, factor, BLOCK=64)`, but is
-# compiled once for all lengths and factors. A new `BLOCK` may be another kernel. (The lengths that it is tried with
-# are not divisible by 16. Chapter 6 says why that matters.)
-
-
-# %% 5.3
 ### BEGIN SOLUTION
 @tt.jit
 def scale(x, out, n, factor, BLOCK: tt.constexpr):

@@ -73,6 +73,7 @@ def transpose(src, dst, M, N, BM: tt.constexpr, BN: tt.constexpr):
     ### END SOLUTION
 
 
+BM, BN = 1, 256  # choose others
 ### BEGIN SOLUTION
 BM, BN = 32, 32
 ### END SOLUTION
