@@ -121,7 +121,7 @@ def test_accesses_are_vectors_without_barriers(language, barrier):
     )
     types = dict.fromkeys(("x", "out"), "*float32:16") | dict.fromkeys("MNs", "int32:16")
     text = lowered(k, types, language).source
-    assert "load_float32x4(&" in text and "store_float32x4((" in text and ">= 0" not in text and barrier not in text
+    assert "load_float32x4_if(&" in text and "store_float32x4((" in text and ">= 0" not in text and barrier not in text
 
 
 BLOCK = "p = tt.make_block_ptr(x, (n, 8), (8, 1), (0, 0), (4, 8), (1, 0)); "

@@ -4,6 +4,7 @@ that reads them."""
 import importlib
 import math
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -260,10 +261,13 @@ def test_the_short_way_looks_at_what_functions_read(interpreter):
     k[1](1)
     reads = [(reader, name) for reader, name, _ in k.outside()]
     assert reads == [(k.source, "f"), (f.source, "G")]
-    route = Route(k, (k.kind({"n": 1}, "n"),), reads)
-    keys = [route.key_of(1, None, None)]
+    route = Route(k, (k.kind({"n": 1}, "n"),), (int,), reads)
+    loaded = SimpleNamespace(start=None, pack=None, shared=0)
+    low, args = SimpleNamespace(divisors_used=(), block=(1, 1, 1)), SimpleNamespace(args=())
+    route.learn((1,), {}, SimpleNamespace(specialization=args, low=low, loaded=loaded))
+    keys = [route.key_of(1, {})]
     f.source.function.__globals__["G"] = 2
-    keys.append(route.key_of(1, None, None))
+    keys.append(route.key_of(1, {}))
     k.source.function.__globals__["f"] = kernel("@tt.jit\ndef k(x):\n    return x")
-    keys.append(route.key_of(1, None, None))
+    keys.append(route.key_of(1, {}))
     assert len(set(keys)) == 3

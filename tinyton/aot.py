@@ -110,7 +110,7 @@ def compile(  # noqa: A001  (tt.compile)
     >>> from tinyton.backends import nvcc, nvrtc
     >>> if nvcc.find("nvcc"):
     ...     built = tt.compile(double, {"x": "*float32:16", "n": "int32"}, target="sm_80", BLOCK=1024)
-    ...     assert built.reqntid == (128, 1, 1)
+    ...     assert built.reqntid == (256, 1, 1)
     """
     _capability(target)
     if not isinstance(signature, Mapping):
