@@ -69,7 +69,7 @@ def test_all_of_the_benchmark_is_here(interpreter):
 
 
 ON_A_CPU = {
-    cpu.add: {"n": 1003, "block": 256},
+    cpu.add: {"n": 1003},
     cpu.relus: {"n": 3001},
     cpu.softmax: {"rows": 5, "cols": 100},
     cpu.layernorm: {"rows": 5, "cols": 100},

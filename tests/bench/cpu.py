@@ -20,6 +20,7 @@ from functools import partial
 from typing import NamedTuple
 
 import memory
+import memory_kernels as kernels
 import numpy as np
 from harness import Call, Case, Launch, NumPyData, arguments, begin, check, failed, finish, in_order, record
 
@@ -79,16 +80,20 @@ def given(case: Case) -> list[np.ndarray]:
     return [x.numpy().copy() for x in case.ours[0][0].args if isinstance(x, tt.DeviceArray)]
 
 
-def add(data: NumPyData, n: int, block: int) -> tuple[Case, list[Peer]]:
-    case = memory.add(data, n, "float32", block)
-    x, y, out = given(case)
-    return case, [(partial(np.add, x, y, out=out), out)]
+def by_blocks(kernel: tt.JITFunction, n: int, args: tuple) -> list[list[Launch]]:
+    return [[Launch(kernel, (tt.cdiv(n, block),), (*args, n), {"BLOCK": block})] for block in (256, 1024, 4096)]
+
+
+def add(data: NumPyData, n: int) -> tuple[Case, list[Peer]]:
+    x, y, out = data.normal(n, "float32"), data.normal(n, "float32"), data.empty(n, "float32")
+    case = Case(by_blocks(kernels.add, n, (x, y, out)), (out,), lambda: (data.wide(x) + data.wide(y),), 12 * n)
+    x_, y_, out_ = given(case)
+    return case, [(partial(np.add, x_, y_, out=out_), out_)]
 
 
 def relus(data: NumPyData, n: int) -> tuple[Case, list[Peer]]:
     x, out = data.normal(n, "float32"), data.empty(n, "float32")
-    launch = Launch(relu, (tt.cdiv(n, 1024),), (x, out, n), {"BLOCK": 1024})
-    case = Case([[launch]], (out,), lambda: (np.maximum(data.wide(x), 0),), 8 * n)
+    case = Case(by_blocks(relu, n, (x, out)), (out,), lambda: (np.maximum(data.wide(x), 0),), 8 * n)
     x_, out_ = given(case)
     return case, [(partial(np.maximum, x_, np.float32(0), out=out_), out_)]
 
@@ -169,8 +174,7 @@ def product(data: NumPyData, n: int) -> tuple[Case, list[Peer]]:
 
 def works() -> list[Work]:
     n, widths = 16 << 20, (256, 1000, 1024, 4096)
-    found = [Work(f"add 16M, BLOCK {block}", 0.95, partial(add, n=n, block=block)) for block in (256, 1024, 4096)]
-    found += [Work("relu 16M, BLOCK 1024", 0.95, partial(relus, n=n))]
+    found = [Work("add 16M", 0.95, partial(add, n=n)), Work("relu 16M", 0.95, partial(relus, n=n))]
     found += [Work(f"softmax 2048x{cols}", 3.0, partial(softmax, rows=2048, cols=cols)) for cols in widths]
     found += [Work(f"layernorm 2048x{cols}", 3.0, partial(layernorm, rows=2048, cols=cols)) for cols in widths]
     found += [Work("sum of 16M", 1.0, partial(full_sum, n=n))]
