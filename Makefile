@@ -1,12 +1,13 @@
 # make book   set up .venv, run one kernel live on this machine, render the book
 # make test   set up .venv, run every check
-# make lab    open the chapters in JupyterLab
+# make test-all  that, and the checks of the exercises on every executor of this machine
+# make lab    open chapters and exercises in JupyterLab
 # make clean  remove what these made
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install -qq --disable-pip-version-check -e
 
-.PHONY: book test lab clean
+.PHONY: book test test-all lab clean
 
 book: .venv/book.stamp
 	$(BIN)/python -m tinyton tour
@@ -23,8 +24,14 @@ test: .venv/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/pytest -q -n 2 --max-worker-restart=0 --dist loadscope --nbval --nbval-current-env --nbval-cell-timeout=120 --cuda-text
 
+test-all: test
+	for name in $$($(BIN)/python -c 'from tinyton import backends as b; print(*(n for n in b.ORDER if not b.reason(n)))'); do \
+		echo "The exercises on $$name"; \
+		TINYTON_BACKEND=$$name $(BIN)/pytest -q -n 2 tests/test_exercises.py || exit 1; \
+	done
+
 lab: .venv/book.stamp
-	$(BIN)/jupyter lab chapters
+	$(BIN)/jupyter lab
 
 clean:
 	rm -rf .venv _build build *.egg-info .pytest_cache .ruff_cache .hypothesis

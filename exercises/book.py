@@ -76,6 +76,14 @@ class Exercise:
     def solution(self) -> str:
         return "\n".join(line for line in self.text.split("\n") if line.strip() not in (BEGIN, END))
 
+    @property
+    def shown(self) -> str:
+        """Our answer, for readers: without what they were given to mend."""
+        body = self.text.partition("\n")[2]
+        regions = re.findall(f"^{BEGIN}\n(.*?){END}$", body, re.MULTILINE | re.DOTALL)
+        mended = regions and f" {BEGIN}" not in body
+        return ("\n".join(regions) if mended else self.solution.partition("\n")[2]).strip("\n")
+
     @cached_property
     def skeleton(self) -> str:
         return skeleton(self.text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import redirect_stderr
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -86,7 +87,8 @@ def check(number: str, *answer: object) -> Result:
     from .referee import judge_objects
 
     exercise = find(number)
-    return noted(exercise, judge_objects(exercise, answer, seed=0))
+    with redirect_stderr(sys.stdout):  # nbgrader gives nothing to a cell that says something there
+        return noted(exercise, judge_objects(exercise, answer, seed=0))
 
 
 def check_saved(exercise: Exercise) -> Result:
@@ -129,4 +131,4 @@ def solution(number: str, anyway: bool = False) -> Text:
         left = 3 - known.get("hints", 0)
         what = f"You have not passed {exercise.number} yet, and there are {left} hints left."
         return Text(f'{what} To see ours now: solution("{exercise.number}", anyway=True)')
-    return Text(exercise.solution)
+    return Text(exercise.shown)

@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from .book import NOTEBOOKS, STUB, Cell, Exercise, cells, exercises, stems
+from .book import FOLDER, NOTEBOOKS, STUB, Cell, Exercise, cells, exercises, stems
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -18,6 +18,14 @@ HOW = """\
 Write your code where it says `YOUR CODE HERE`, run the cell, then the check below it. A check says where the first
 difference is. `hint("{0}")` in a cell of its own gives hints, one at a time; `solution("{0}")` ours. Leave the first
 line of an answer's cell as it is, and try things in other cells: an answer is judged by its cell alone."""
+SOLUTIONS = """\
+<!-- Made from exercises/sources by `python -m exercises build`. -->
+
+# Solutions
+
+Ours, an exercise each. Yours may look different and be as good: the checks say what is right. For the hints that come
+before: `hint("5.1")` in the notebook, or `python -m exercises hint 5.1`.
+"""
 CONFIG = f"""\
 # Made by `python -m exercises nbgrader`. nbgrader reads it in this folder.
 c = get_config()  # noqa: F821
@@ -60,16 +68,27 @@ def written(nb: NotebookNode) -> str:
 
 
 def build(check: bool = False) -> int:
-    """Writes the notebooks; 1 if ``check`` and one of them is not what its source makes."""
+    """Writes the notebooks and the page of solutions; 1 if ``check`` and one is not what the sources make."""
     stale = 0
-    for stem in stems():
-        path, text = NOTEBOOKS / f"{stem}.ipynb", notebook(stem)
+    files = {NOTEBOOKS / f"{stem}.ipynb": notebook(stem) for stem in stems()}
+    for path, text in (files | {FOLDER.parent / "book/solutions.md": solutions()}).items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale = 1
-            print(f"exercises/{path.name}: {'not what its source makes' if check else 'written'}")
+            print(f"{path.parent.name}/{path.name}: {'not what its source makes' if check else 'written'}")
             if not check:
                 path.write_text(text, encoding="utf-8")
     return stale if check else 0
+
+
+def solutions() -> str:
+    """The page of the book with our answers."""
+    out = [SOLUTIONS]
+    for stem in stems():
+        title = cells(stem)[0].text.partition("\n")[0].lstrip("# ")
+        out.append(f"## [{title}](../exercises/{stem}.ipynb)\n")
+        for one in exercises(stem):
+            out.append(f"```````{{dropdown}} {one.number} {one.title}\n```python\n{one.shown}\n```\n```````\n")
+    return "\n".join(out)
 
 
 def reset(one: Exercise) -> None:

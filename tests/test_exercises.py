@@ -117,3 +117,31 @@ def test_what_is_passed_on_comes_back():
     back = sandbox.unpack(sandbox.pack(x))
     assert back.dtype == x.dtype and (back == x).all() and type(sandbox.unpack(sandbox.pack(x[0, 0]))) is float
     assert sandbox.unpack(sandbox.pack(object())) != object()
+
+
+def test_the_page_of_solutions_is_current():
+    page = book.FOLDER.parent / "book/solutions.md"
+    assert page.read_text(encoding="utf-8") == press.solutions(), "run python -m exercises build"
+    for one in EXERCISES:
+        assert one.shown and "BEGIN" not in one.shown and book.STUB not in one.shown
+
+
+def test_a_notebook_runs_from_top_to_bottom(monkeypatch, tmp_path):
+    """With our answers in it, as a reader's; and as it is, which says what to do."""
+    from nbclient import NotebookClient
+
+    monkeypatch.setenv("TINYTON_PROGRESS", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(book.FOLDER.parent))
+    stem = "02_a_tile_not_a_thread"
+    for solved, said in ((True, "passed. Ours:"), (False, "not yet: not started")):
+        nb = nbformat.reads(press.notebook(stem), 4)
+        for cell in nb.cells:
+            known = {one.identity: one for one in book.exercises(stem)}
+            if solved and cell.id in known:
+                cell.source = known[cell.id].solution
+        NotebookClient(nb, timeout=120, resources={"metadata": {"path": str(book.FOLDER)}}).execute()
+        checks = [cell for cell in nb.cells if cell.id.endswith("-check")]
+        assert len(checks) == 4
+        for cell in checks:
+            assert [said in output.data["text/plain"] for output in cell.outputs if "data" in output] == [True]
+            assert not any(output.get("name") == "stderr" for output in cell.outputs)

@@ -51,7 +51,8 @@ BOXED = {
     "looks for the reference in frames": (
         "1.1",
         "import sys\ndef launch_size(n, threads):\n    frame = sys._getframe()\n    while frame:\n"
-        "        if 'want' in frame.f_locals:\n            return frame.f_locals['want']\n        frame = frame.f_back\n",
+        "        if 'want' in frame.f_locals:\n            return frame.f_locals['want']\n"
+        "        frame = frame.f_back\n",
         "is None, not",
     ),
     "looks for it among all objects": ("1.1", "import gc\ngc.get_objects()", "it calls gc.get_objects"),
