@@ -27,6 +27,8 @@ def named(module):
 
 DOCUMENTED = {f"{short}.{n}": x for short, module in (("tt", tt), ("ct", ct)) for n, x in named(module).items()}
 DOCUMENTED |= {f"ct.Array.{name}": rule for name, rule in ct.Array.METHODS.items()}
+DRAWN = ("plot", "layout", "access", "banks", "occupancy", "timeline", "style", "Picture")
+DOCUMENTED |= {f"tt.viz.{name}": getattr(tt.viz, name) for name in DRAWN}
 for short, module in (("ct.testing", ct.testing), ("ct.tune", ct.tune)):
     own = {n: x for n, x in vars(module).items() if getattr(x, "__module__", "") == module.__name__}
     DOCUMENTED |= {f"{short}.{n}": x for n, x in own.items() if isinstance(x, type) or ">>>" in (x.__doc__ or "")}

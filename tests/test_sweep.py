@@ -1,6 +1,6 @@
 """Sweeps: the points, the columns, the roofs beside them, and a table that keeps its stamp on disk."""
 
-import sys
+from importlib import import_module
 
 import pytest
 
@@ -20,7 +20,7 @@ def double(x, n, BLOCK: tt.constexpr):
 @pytest.fixture
 def roofs(monkeypatch):
     """Roofs that need no measuring, and calls that take 1 ms."""
-    module = sys.modules["tinyton.sweep"]  # the name in the package is the function
+    module = import_module("tinyton.sweep")  # the name in the package is the function
     monkeypatch.setattr(module, "roofline", lambda: ROOFS)
     monkeypatch.setattr(module, "bench", lambda fn, **_: fn() or tt.Timing((1e-3,), "clock"))
 

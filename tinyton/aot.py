@@ -65,7 +65,7 @@ class BuiltKernel(Variant):
 
     def occupancy(self) -> Occupancy:
         """How many programs a multiprocessor of the target holds at once, and what limits it."""
-        capability = _capability(self.target)
+        capability = capability_of(self.target)
         costs = self.threads, self.registers, self.shared_bytes
         return occupancy(*costs, limits(capability), capability, self.programs_per_block)
 
@@ -112,7 +112,7 @@ def compile(  # noqa: A001  (tt.compile)
     ...     built = tt.compile(double, {"x": "*float32:16", "n": "int32"}, target="sm_80", BLOCK=1024)
     ...     assert built.reqntid == (256, 1, 1)
     """
-    _capability(target)
+    capability_of(target)
     if not isinstance(signature, Mapping):
         signature = dict(zip(getattr(kernel, "runtime", ()), signature, strict=False))
     _, spec, ir, low = for_gpu(kernel, (), {**signature, **meta}, lambda n, x: parse({n: x})[n], share, asserts=False)
@@ -127,7 +127,7 @@ def compile(  # noqa: A001  (tt.compile)
     return BuiltKernel(kernel.source, spec, low, target, ptx, sm_count)
 
 
-def _capability(target: str) -> tuple[int, int]:
+def capability_of(target: str) -> tuple[int, int]:
     """``sm_90`` and ``sm_90a`` are (9, 0)."""
     found = re.fullmatch(r"sm_(\d+)(\d)[af]?", target)
     if not found:

@@ -66,11 +66,11 @@ class Variant:
         """The constexpr values that are baked in."""
         return {n: x for n, x in self.specialization.constants if n in self.python.constexprs or x is None}
 
-    def explain(self) -> Any:
-        """Every stage of this kernel's way, printed: source, IR, layouts, C, PTX."""
+    def explain(self, html: Any = None) -> Any:
+        """Every stage of this kernel's way, printed: source, IR, layouts, C, PTX; with ``html``, a path, as a page."""
         from .explain import explain
 
-        return explain(self)
+        return explain(self, html)
 
 
 def _of_device(what: str, doc: str) -> cached_property:

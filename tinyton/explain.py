@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -29,12 +30,20 @@ class Explanation:
         return {}  # it has been printed
 
 
-def explain(compiled: Any) -> Explanation:
-    """Prints all that a compiled kernel is made of, and returns it part by part."""
+def explain(compiled: Any, html: Any = None) -> Explanation:
+    """Prints all that a compiled kernel is made of, and returns it part by part. With ``html``, a path, that becomes
+    one page there, and nothing is printed."""
     python, executor = "\n".join(compiled.python.lines), getattr(compiled, "executor", None)
     ptx = compiled.ptx if executor is None or executor.name == "cuda" else ""
     parts = python, str(compiled.ir), layouts(compiled.low), compiled.source, ptx
     found = Explanation(repr(compiled).strip("<>"), *parts)
+    # >>> stage 11
+    if html is not None:
+        from .page import page
+
+        Path(html).write_text(page(compiled), encoding="utf-8")
+        return found
+    # <<<
     print(found)
     return found
 

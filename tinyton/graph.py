@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -90,16 +90,17 @@ class Graph:
     def replay(self) -> None:
         """Launches all again, on the arrays that they were recorded with."""
         executor = self._executor
-        if executor is None or executor.recorder:
+        if executor is None or executor.recorder == self._record:
             raise LaunchError("this graph is not recorded yet: replay it after its with block")
         if executor is not backends.current():
             raise LaunchError(f"this graph was recorded on {executor.name}; launches are on {backends.current().name}")
         if self._handle:
-            with executor.here(), executor._after_torch(None) as stream:
+            with executor.here(), executor._after_torch(None) as stream, _timed(executor, f"graph of {len(self)}"):
                 _driver("cuGraphLaunch", self._handle, ctypes.c_void_p(stream.handle if stream else 0))
             return
         for step in self._steps:
-            executor.launch(step.compiled, step.grid, step.args(), None)
+            with _timed(executor, step.compiled.name):
+                executor.launch(step.compiled, step.grid, step.args(), None)
 
     __call__ = replay
 
@@ -152,6 +153,12 @@ def unrecorded(executor: Any) -> Iterator[None]:
         yield
     finally:
         executor.recorder = before
+
+
+def _timed(executor: Any, name: str) -> AbstractContextManager[None]:
+    """For tt.viz.timeline, which notes what is launched."""
+    watch = getattr(executor, "timed", None)
+    return watch(name) if watch else nullcontext()
 
 
 def _instantiate(executor: Any, steps: list[Step]) -> ctypes.c_void_p:

@@ -16,12 +16,14 @@ import numpy as np
 from . import backends
 from .arrays import empty, zeros
 from .bench import bench
+from .count import Count
 from .dtypes import float32
+from .errors import TinytonError
 from .jit import jit
 from .language import NAMES, constexpr
 
 if TYPE_CHECKING:
-    from .viz import Picture
+    from .picture import Picture
 
 program_id, arange, load, store, fma = (NAMES[n] for n in ("program_id", "arange", "load", "store", "fma"))
 static_range = NAMES["static_range"]
@@ -46,11 +48,12 @@ class Roofline:
         """The least time for this much traffic and arithmetic."""
         return max(nbytes / self.memory_gb_s, flops / self.compute_gflop_s) * 1e-9
 
-    def plot(self, points: Mapping[str, tuple[float, float]] | None = None) -> Picture:
-        """The roofs, and kernels under them: ``points`` maps a name to (operations a byte, GFLOP/s)."""
-        from .viz import GREY, Picture
+    def plot(self, points: Mapping[str, tuple[Any, Any]] | None = None) -> Picture:
+        """The roofs, and kernels under them: ``points`` maps a name to (operations a byte, GFLOP/s), or to what `count`
+        and `bench` say of a launch."""
+        from .picture import GREY, Picture
 
-        points = dict(points or {})
+        points = {name: _point(*pair) for name, pair in (points or {}).items()}
 
         def draw(figure: Any) -> None:
             axes = figure.subplots()
@@ -76,6 +79,15 @@ class Roofline:
     def __repr__(self) -> str:
         memory, compute = number(self.memory_gb_s), number(self.compute_gflop_s)
         return f"memory {memory} GB/s, compute {compute} GFLOP/s, ridge at {self.ridge:.1f} operations a byte"
+
+
+def _point(moved: Any, timed: Any) -> tuple[float, float]:
+    """Operations a byte, and GFLOP/s."""
+    if isinstance(moved, Count):
+        if not moved.flops:
+            raise TinytonError("a kernel without arithmetic has no place under the roofs: Timing.gb_s has its rate")
+        return moved.intensity, moved.flops / timed.seconds / 1e9
+    return moved, timed
 
 
 def number(x: float) -> str:
