@@ -98,3 +98,60 @@ def test_explained_to_the_ptx(capsys):
     x, y, out = arrays(1024)
     told = add.compile(x, y, out, 1024, BLOCK=1024).explain()
     assert ".reqntid 128" in told.ptx and "--- PTX ---" in capsys.readouterr().out
+
+
+def test_a_timeline_of_short_launches():
+    x, y, out = arrays(1 << 20)
+
+    def call():
+        for _ in range(20):
+            add[1024](x, y, out, 1 << 20, BLOCK=1024)
+
+    seen = tt.viz.timeline(call)
+    assert len(seen.spans) == 20 and all(s.end > s.start for s in seen.spans)
+    assert all(a.end <= b.start + 1e-7 for a, b in zip(seen.spans, seen.spans[1:], strict=False))
+    ours = sum(s.end - s.start for s in seen.spans) / 20
+    assert ours < 5 * tt.bench(lambda: add[1024](x, y, out, 1 << 20, BLOCK=1024)).seconds + 1e-5
+    with tt.graph() as g:
+        call()
+    assert [s.name for s in tt.viz.timeline(g.replay).spans] == ["graph of 20"]
+    call()  # and by the short way again
+    assert (out.numpy() == 0).all()
+
+
+def test_pictures_and_the_page_of_a_kernel(tmp_path):
+    x, y, out = arrays(1024)
+    compiled = add.compile(x, y, out, 1024, BLOCK=1024)
+    assert str(tt.viz.occupancy(compiled)).startswith(repr(compiled.occupancy()))
+    compiled.explain(html=tmp_path / "add.html")
+    page = (tmp_path / "add.html").read_text(encoding="utf-8")
+    assert 'id="PTX"' in page and "registers a thread" in page and "occupancy" in page
+
+
+@pytest.mark.parametrize("library", ["tinyton", "torch", "pycuda", "numpy"])
+def test_tuning_with_arrays_of(library, tmp_path, monkeypatch):
+    from tinyton import tuned
+
+    monkeypatch.setattr(tuned, "folder", lambda: tmp_path / "tuned")
+    n = 100_000
+    host = np.arange(n, dtype=np.float32)
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        x, out = torch.from_numpy(host).cuda(), torch.full((n,), 5.0, device="cuda")
+        read = lambda a: a.cpu().numpy()  # noqa: E731
+    elif library == "pycuda":
+        gpuarray = pytest.importorskip("pycuda.gpuarray")
+        x, out = gpuarray.to_gpu(host), gpuarray.to_gpu(np.full(n, 5, np.float32))
+        read = lambda a: a.get()  # noqa: E731
+    elif library == "numpy":
+        x, out, read = host.copy(), np.full(n, 5, np.float32), np.asarray
+    else:
+        x, out = tt.to_device(host), tt.to_device(np.full(n, 5, np.float32))
+        read = lambda a: a.numpy()  # noqa: E731
+    configs = tt.grid_search(BLOCK=[128, 1024, 4096], num_warps=[1, 4])
+    tuned_add = tt.autotune(configs, key=["n"], reference=lambda a: {"out": a["x"] * 2}, repeats=5)(add)
+    tuned_add[lambda meta: tt.cdiv(n, meta["BLOCK"])](x, x, out, n)
+    assert (read(out) == 2 * host).all() and (read(x) == host).all()
+    assert len([t for t in tuned_add.trials if t.time_us]) == 6
+    (entry,) = tuned.entries()
+    assert entry["device"] == tt.env().device and entry["driver"] == tt.env().driver

@@ -49,8 +49,8 @@ def style() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Picture:
-    """Something to look at. In a notebook it shows itself; ``str()`` is its text form, ``.alt`` a sentence for those who
-    do not see it."""
+    """Something to look at. In a notebook it shows itself; ``str()`` is its text form, ``.alt`` a sentence for those
+    who do not see it."""
 
     text: str
     alt: str
