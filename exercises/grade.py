@@ -44,8 +44,8 @@ class Verdict:
 def answers(path: Path) -> dict[str, str]:
     """The answers' cells in a notebook, by exercise: those that begin with ``# exercise 5.2``, the last of each.
     ValueError if it is no notebook."""
-    if path.stat().st_size > LIMIT:
-        raise ValueError("it is larger than any notebook of exercises")
+    if not path.is_file() or path.stat().st_size > LIMIT:
+        raise ValueError("it is not a file, or larger than any notebook of exercises")
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]

@@ -23,7 +23,7 @@ from .trial import Trial, Wrong
 
 UNSAFE = {"breakpoint", "compile", "delattr", "eval", "exec", "getattr", "globals", "help", "input", "locals", "open"}
 UNSAFE |= {"setattr", "vars"}
-MODULES = {"builtins", "ctypes", "importlib", "inspect", "io", "modules", "numpy", "operator", "os", "re", "sys"}
+ELSEWHERE = {"scope", "lookup", "source", "env"}  # what has modules in it
 
 
 class Room:
@@ -105,16 +105,22 @@ def replaced(text: str, name: str, answer: str) -> str:
 
 
 def tame(text: str, known: set[str]) -> None:
-    """Refuses a function that is to become part of a compiler and uses more than it needs for that."""
-    own = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-    own |= {n.arg for n in ast.walk(ast.parse(text)) if isinstance(n, ast.arg)}
-    own |= {n.name for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef)}
-    own |= {n.name for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ExceptHandler) and n.name}
+    """Refuses a function that is to become part of a compiler and uses more than it needs for that: the suite runs it
+    where nothing else holds it back. So it gets at no module but Python's ``ast``, and of that at the nodes only."""
+    nodes = list(ast.walk(ast.parse(text)))
+    own = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    own |= {n.arg for n in nodes if isinstance(n, ast.arg)}
+    own |= {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.ExceptHandler | ast.MatchAs) and n.name}
+    owners = {id(n.value) for n in nodes if isinstance(n, ast.Attribute)}
     safe = {n for n in vars(builtins) if n not in UNSAFE and not n.startswith("_")}
-    for n in ast.walk(ast.parse(text)):
-        if isinstance(n, ast.Import | ast.ImportFrom | ast.Global | ast.Nonlocal | ast.ClassDef):
+    for n in nodes:
+        if isinstance(n, ast.Import | ast.ImportFrom | ast.Global | ast.ClassDef):
             raise Wrong(f"line {n.lineno}: this function needs no {type(n).__name__.lower()}; all it uses is there")
         if isinstance(n, ast.Name) and n.id not in own | safe | known:
             raise Wrong(f"line {n.lineno}: {n.id} is not among what this function may use")
-        if isinstance(n, ast.Attribute) and (n.attr.startswith("_") or n.attr in MODULES):
-            raise Wrong(f"line {n.lineno}: this function has no business with .{n.attr}")
+        if isinstance(n, ast.Attribute):
+            of_ast = isinstance(n.value, ast.Name) and n.value.id == "ast"
+            if n.attr.startswith("_") or n.attr in ELSEWHERE or of_ast and not n.attr[0].isupper():
+                raise Wrong(f"line {n.lineno}: this function has no business with {ast.unparse(n)}")
+        if isinstance(n, ast.Name) and n.id == "ast" and id(n) not in owners:
+            raise Wrong(f"line {n.lineno}: of ast, this function may use the nodes, as in ast.Add")

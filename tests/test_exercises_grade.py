@@ -138,10 +138,15 @@ BOXED = {
         "def blocked(shape, threads, vector=1, order=None):\n    import os\n",
         "import",
     ),
+    "another name for a module": (
+        "P2.1",
+        "def operate(t, kind, *args):\n    a = ast\n    a.sys.exit()\ndef bin_op(t, node):\n    return 1\n",
+        "may use the nodes",
+    ),
     "a back door of its room": (
         "P2.3",
         "def blocked(shape, threads, vector=1, order=None):\n    return Layout.at.__globals__\n",
-        "no business with .__globals__",
+        "no business with Layout.at.__globals__",
     ),
 }
 # These are judged in the judge's own process as well, with little time.
@@ -181,8 +186,8 @@ def test_a_hostile_answer_scores_nothing(name):
 def test_a_hostile_answer_stops_nothing(name):
     number, text, reason = JUDGED[name]
     exercise = book.find(number)
-    short = replace(exercise, check=replace(exercise.check, seconds=10))
-    verdict = grade.verdict(short, text, seed=3)
+    seconds = 10 if "never ends" in name else exercise.check.seconds
+    verdict = grade.verdict(replace(exercise, check=replace(exercise.check, seconds=seconds)), text, seed=3)
     assert verdict.score == 0 and not verdict.passed and reason in verdict.reason, verdict.reason
 
 
