@@ -1,5 +1,5 @@
-"""NVRTC, the compiler of CUDA C++ as a library: it makes the same PTX of the same source as nvcc, in a tenth of the
-time, as it starts no programs and reads no headers. ``TINYTON_COMPILER=nvrtc`` chooses it.
+"""NVRTC, the compiler of CUDA C++ as a library: of the same source it makes the same PTX as nvcc, or nearly, in a tenth
+of the time, as it starts no programs and reads no headers. ``TINYTON_COMPILER=nvrtc`` chooses it.
 
 The library comes with the CUDA toolkit, and from PyPI as ``nvidia-cuda-nvrtc``, which torch brings along."""
 
