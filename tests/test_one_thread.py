@@ -64,6 +64,7 @@ def test_reductions(cpu, shape, dtype, axis):
 def test_how_reductions_are_written():
     source = text(reduce, ROWS=4, COLS=8, AXIS=1)
     assert "#pragma clang fp reassociate(on)" in source and "max_key_float32(" in source
+    assert source.count("#pragma clang loop interleave_count(2)\n") == 5  # loads with a maximum, and four alone
 
 
 @tt.jit

@@ -21,7 +21,7 @@ from ..layout import Frame, Layout, blocked
 from ..ops import OPS, mask_of
 from ..passes.plan import Plan, identity, padded, seen, viewed
 from .dialect import Dialect
-from .scope import LONG, Scope, thread_bits, times
+from .scope import LONG, SEVERAL, Scope, thread_bits, times
 from .writer import CALLED, Writer, parenthesised
 
 Joined = Callable[["Emitter", Op, Scope], None]
@@ -458,8 +458,12 @@ class Emitter(Writer):
 
     def _body(self, group: Group, near: bool) -> None:
         self.short = {group.members[0][0]} if near else set()
-        with self.loop(group.layout, []) as s:
+        with self.loop(group.layout, [], several=self._several(group)) as s:
             self._fill(group, s)
+
+    def _several(self, group: Group) -> bool:
+        """True for a loop that waits for its one partial result, where the C compiler may keep several."""
+        return self.alone and any(op.name == "reduce" and op.result.type.dtype.is_float for op, _ in group.members)
 
     def _reach(self, op: Op, layout: Layout) -> str:
         """The condition under which a division may be multiplications by the divisor's reciprocal, for all elements."""
@@ -510,6 +514,8 @@ class Emitter(Writer):
             self.line(f"int {last} = {end - 1};")
             self._loop(f"for (; {last} >= 0; --{last}) {{", s)
         self._fill(group, on)
+        if self._several(group):
+            self.line(SEVERAL)
         self._loop(f"for (int {r} = 0; {r} <= {last}; ++{r}) {{", on)
         if any(
             not self.arrays.keys().isdisjoint(op.results) or (element and op not in tested and not OPS[op.name].reads)

@@ -15,6 +15,7 @@ from .writer import parenthesised
 if TYPE_CHECKING:
     from .emitter import Emitter
 
+SEVERAL = "#pragma clang loop interleave_count(2)"  # vectors of partial results at a time
 LONG = 500  # a longer expression gets a variable, as compilers take 256 brackets in each other
 
 
@@ -30,6 +31,7 @@ class Scope:
     whole: bool = False
     last: bool = False
     counter: str = ""
+    several: bool = False
     offset: int = 0
 
     def __post_init__(self) -> None:
@@ -55,6 +57,8 @@ class Scope:
             advance = f"{v} += {self.step}" if run is self.runs[0] and self.step > 1 else f"++{v}"
             if self.e.dialect.unroll:
                 out.append("#pragma unroll")
+            if self.several and run is self.runs[0]:
+                out.append(SEVERAL)
             out.append(f"for (int {v} = 0; {v} < {1 << run.bits}; {advance}) {{")
         return out
 
