@@ -17,6 +17,7 @@ from .errors import TinytonError
 from .jit import JITFunction
 from .layout import Layout
 from .machine import occupancy as occupancy
+from .picture import COLOURS as COLOURS
 from .picture import GREY, Picture, cells, columns
 from .picture import plot as plot
 from .picture import style as style
