@@ -55,18 +55,18 @@ def _block(rows: int, columns: int) -> str:
     start, step, end = (
         "\n".join(text.format(r=r) for r in range(rows))
         for text in (
-            "    vector sum{r} = *(vector*)(acc + {r} * N);",
+            "    Columns sum{r} = *(Columns*)(acc + {r} * N);",
             "        sum{r} += x[{r} * K + k] * row;",
-            "    *(vector*)(acc + {r} * N) = sum{r};",
+            "    *(Columns*)(acc + {r} * N) = sum{r};",
         )
     )
     return f"""
 {{fn}} void {{name}}({{T}}* acc, const {{T}}* x, const {{T}}* y, int K, int N) {{{{
     #pragma OPENCL FP_CONTRACT ON
-    typedef {{T}}{columns} vector __attribute__((aligned({{bits}} / 8)));
+    typedef {{T}}{columns} Columns __attribute__((aligned({{bits}} / 8)));
 {start}
     for (int k = 0; k < K; ++k) {{{{
-        const vector row = *(vector*)(y + k * N);
+        const Columns row = *(Columns*)(y + k * N);
 {step}
     }}}}
 {end}
