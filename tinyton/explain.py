@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 
@@ -41,7 +40,8 @@ def explain(compiled: Any, html: Any = None) -> Explanation:
     if html is not None:
         from .page import page
 
-        Path(html).write_text(page(compiled), encoding="utf-8")
+        with open(html, "w", encoding="utf-8") as file:
+            file.write(page(compiled))
         return found
     # <<<
     print(found)
