@@ -126,9 +126,9 @@ class Program:
         scope = {"range": counted, "max": MODEL.max, "min": MODEL.min, **self.model()}
         with np.errstate(all="ignore"):
             exec(self.text, scope)
-            GRID[:] = [*self.grid, 1]
-            for y, x in product(range(self.grid[1]), range(self.grid[0])):
-                PROGRAM[:] = [x, y, 0]
+            GRID[:] = [*self.grid, 1, 1][:3]
+            for z, y, x in product(*map(range, GRID[::-1])):
+                PROGRAM[:] = [x, y, z]
                 scope["k"](*args, **self.constants)
         return arrays
 
@@ -195,7 +195,17 @@ class Maker:
 
     EXTENTS, WIDTHS = (4, 1, 2, 3, 8, 16, 27, 5, 32, 64), (8, 1, 2, 4, 16, 7, 13, 32, 64)
     FUNCTIONS = tuple(SMOOTH)
-    RANGES = "range(n)", "range(2)", "range(0, n, 2)", "range(n, -1, -1)", "range(pid)"
+    RANGES = "range(n)", "range(2)", "range(0, n, 2)", "range(n, -1, -1)", "range(pid % 6)"
+    AHEAD = "tt.range(n, num_stages=2)", "tt.range(1, n, 2, num_stages=3)", "tt.range(n, -1, -1, num_stages=2)"
+    COMBINE = {  # associative functions, and what they take
+        "later": ("def later(x, y):\n    return y", 1),
+        "larger": ("def larger(x, y):\n    return tt.maximum(x, y)", 1),
+        "affine": ("def affine(a, b, c, d):\n    return a * c, b * c + d", 2),
+    }
+    GRIDS = (1, 1), (2, 1), (1, 2), (3, 2), (2, 2, 2)
+    MANY = (9, 1), (5, 3), (65, 1), (127, 1), (128, 1), (129, 1)  # as fill a block, or nearly
+
+    whole = True  # all of the language, pointers that move on too
 
     draw: object
     lines: list = field(default_factory=list)
@@ -205,6 +215,8 @@ class Maker:
     depth: int = 1
     count: int = 0
     loops: int = 0  # around this place, that break and continue may leave
+    ahead: int = 0  # around it, whose loads pass stores
+    used: dict = field(default_factory=dict)  # functions that elements are combined with
     helpers: list = field(default_factory=list)  # functions that the kernel calls: name, type, shape, what it takes
 
     def pick(self, choices):
@@ -231,13 +243,16 @@ class Maker:
         self.n = self.pick([n for n in self.WIDTHS if n * self.m <= 1024])
         self.scalars = {"n": self.pick([3, 0, 1, 2, 5]), "big": self.pick([2**31 - 1, -(2**31), 2**40, -3])}
         self.scalars |= {"f": self.pick(TAME), "on": self.draw(st.booleans())}
-        self.grid = self.pick([(1, 1), (2, 1), (1, 2), (3, 2)])
+        self.scalars |= {"rows": self.pick([1, 2, 8, 0, 40]), "cols": self.pick([16, 1, 8, 32, 0, 48, 20, -16])}
+        self.grid = self.pick(self.MANY if self.m * self.n <= 64 and self.chance(8) else self.GRIDS)
         self.shapes = [(self.m, self.n), (self.m,), (self.n,), (self.m, 1), (1, self.n), ()]
         self.line(f"i = {self.indices(0, self.m)}")
         self.line(f"j = {self.indices(a := self.pick([0, 3]), self.n)}" + " - 3" * (a > 0))
         self.line("pid = tt.program_id(0) * tt.num_programs(1) + tt.program_id(1)")
+        if len(self.grid) > 2:
+            self.line("pid = pid * tt.num_programs(2) + tt.program_id(2)")
         self.env = [Name("i", "int32", (self.m,), True), Name("j", "int32", (self.n,), True)]
-        self.env += [Name("n", "int32", (), True), Name("pid", "int32", (), True), Name("on", "bool", (), True)]
+        self.env += [Name(x, "int32", (), True) for x in ("n", "pid", "rows", "cols")] + [Name("on", "bool", (), True)]
         self.env += [Name("big", "int64" if abs(self.scalars["big"]) > 2**31 else "int32", (), True)]
         self.frozen = {x.text for x in self.env}
         for _ in range(1 + self.below(3)):
@@ -248,12 +263,13 @@ class Maker:
             out = self.array(name.d if name.d in FLOATS or self.chance(2) else self.pick(ALL), stored=True, exact=exact)
             self.store(out, name.shape, name.text, name.d)
         constants = {f"{a.name.upper()}_ROW": a.size for a in self.arrays if a.stored}
-        programs = self.grid[0] * self.grid[1]
+        programs = int(np.prod(self.grid))
         for a in self.arrays:
             a.size *= programs if a.stored else 1
         params = [a.name for a in self.arrays] + list(self.scalars) + [f"{c}: tt.constexpr" for c in constants]
         text = (
-            "".join(h[-1] + "\n\n" for h in self.helpers)
+            "".join(f"@tt.jit\n{text}\n\n" for text in self.used.values())
+            + "".join(h[-1] + "\n\n" for h in self.helpers)
             + f"@tt.jit\ndef k({', '.join(params)}):\n"
             + "".join(line + "\n" for line in self.lines)
         )
@@ -304,7 +320,7 @@ class Maker:
     def block(self, statements):
         for _ in range(statements):
             kinds = ["assign", "assign", "load", "update", "store", "for", "if", "accumulate", "again", "while"]
-            kinds += ["swap", "atomic", "helper", *["leave"] * self.loops]
+            kinds += ["swap", "atomic", "helper", "stores", "stream", "taken", "return", *["leave"] * self.loops]
             getattr(self, f"a_{self.pick(kinds)}")()
 
     def a_assign(self):
@@ -356,17 +372,28 @@ class Maker:
                 text, args = o, f", mask=({o} >= 0) & ({o} < {reach})"
         else:
             text, reach = self.rows(shape)
-        if form != "masked" and self.chance(3):
-            args = f", mask={self.expr('bool', shape, 1)}"
+        if form != "masked" and self.chance(2):
+            args = f", mask={self.mask(shape)}"
         if args and self.chance(2):
             args += f", other={self.fill(a.d, shape)}"
         a.size = max(a.size, reach)
         self.bind("a", a.d, shape, a.exact, self.read(a, place and place + self.offset(text) or text, args))
 
+    def mask(self, shape):
+        return self.bounded(shape) if shape and self.chance(2) else self.expr("bool", shape, 1)
+
+    def bounded(self, shape):
+        """Where indices are near a bound, which 16 may divide."""
+        i, j = self.axes(shape)
+        forms = ["({a} < {b})", "({b} > {a})", "({a} >= {b})", "~({a} < {b})", "({a} <= {b})", "({a} + pid * 16 < {b})"]
+        parts = [self.pick(forms).format(a=a, b=b) for a, b in ((i, "rows"), (j, "cols")) if a]
+        text = self.pick([" & ", " & ", " | ", " ^ "]).join(parts) or "on"
+        return f"({text} {self.pick('&|')} on)" if self.chance(4) else f"({text})"
+
     def rows(self, shape, stored=False):
         """Offsets by strides, and how far they reach."""
         m, n = self.m, self.n
-        base = self.below(4)
+        base = self.pick([0, 0, 1, 2, 3, 16])
         if not shape:
             return str(base), base + 1
         i, j = self.axes(shape)
@@ -396,14 +423,82 @@ class Maker:
         old = [a for a in self.arrays if a.stored]
         if old and self.chance(2):
             a = self.pick(old)
-            if self.chance(2):
+            if self.chance(2) and not self.ahead:
                 return self.load(a, f"pid * {a.name.upper()}_ROW + ")
         else:
             a = self.array(self.pick(ALL), stored=True, exact=not self.chance(3))
         shape = self.pick(self.shapes)
         d = self.pick([a.d, a.d, self.pick([d for d in ALL if a.exact or d in FLOATS])])
         value = self.expr(d, self.pick([shape, ()]), 2, a.exact)
-        self.store(a, shape, value, d, f", mask={self.expr('bool', shape, 1)}" if self.chance(3) else "")
+        self.store(a, shape, value, d, f", mask={self.mask(shape)}" if self.chance(3) else "")
+
+    def counter(self):
+        """The counter of a loop, from 0 to 5, times a number, and how far that reaches."""
+        counters = [x.text for x in self.env if x.text[0] == "s" and x.text[1:].isdigit()]
+        by = self.pick([1, 16, 64, self.n, self.m * self.n])
+        return (f"{self.pick(counters)} * {by} + ", 5 * by) if counters and not self.chance(3) else ("", 0)
+
+    def a_stores(self):
+        """To places a constant apart, which are read again, perhaps after a reduction."""
+        a, shape = self.array(self.pick(ALL), stored=True), self.pick(self.shapes)
+        text, reach = self.rows(shape, stored=True)
+        move, more = self.counter()
+        far = self.pick([1, self.n, 32, self.m * self.n, reach])
+        a.size = max(a.size, reach + more + 2 * far)
+        for k in range(2 + self.below(2)):
+            place = f"pid * {a.name.upper()}_ROW + {move}{self.offset(text)} + {k * far}"
+            mask = f", mask={self.mask(shape)}" if self.chance(3) else ""
+            self.write(a, place, self.expr(a.d, self.pick([shape, ()]), 1), a.d, mask)
+            if self.chance(3):
+                self.bind("v", "int32", (), True, f"tt.max({self.expr('int32', (self.n,), 1)})")
+        if not self.ahead:
+            place = f"pid * {a.name.upper()}_ROW + {move}{self.below(2 * far)} + {self.offset(text)}"
+            self.bind("a", a.d, shape, True, self.read(a, place, ""))
+
+    def a_stream(self):
+        """A loop over an array that does not change, by its counter or by a pointer that moves on."""
+        a, shape = self.array(self.pick(ALL), stored=False), self.pick(self.shapes)
+        text, reach = self.rows(shape)
+        s, p, t, by = self.fresh("s"), self.fresh("p"), self.fresh("t"), self.pick([1, 16, reach])
+        a.size = max(a.size, reach + 6 * by)
+        d = a.d if a.d != "bool" else "int32"
+        moved = self.whole and self.chance(2)
+        self.line(f"{t} = {self.expr(d, shape, 1)}")
+        if moved:
+            self.line(f"{p} = {a.name} + ({text})")
+        self.line(f"for {s} in {self.pick([*self.AHEAD, *self.RANGES])}:")
+        self.frozen.add(s)
+        kept, self.depth, self.ahead = list(self.env), self.depth + 1, self.ahead + 1
+        self.env += [Name(s, "int32", (), True), Name(t, d, shape, True)]
+        args = f", mask={self.mask(shape)}" if self.chance(2) else ""
+        if args and self.chance(2):
+            args += f", other={self.fill(a.d, shape)}"
+        place = self.offset(text)
+        got = f"tt.load({p}{args})" if moved else self.read(a, f"{s} * {by} + {place}", args)
+        self.bind("a", a.d, shape, a.exact, got)
+        if moved:
+            self.line(f"{p} += {by}")
+        self.line(f"{t} = {self.expr(d, shape, 2)}")
+        if self.depth < 4:
+            self.block(self.below(2))
+        self.env, self.depth, self.ahead = kept, self.depth - 1, self.ahead - 1
+        self.env.append(Name(t, d, shape, True))
+
+    def a_taken(self):
+        """Atomics, each on an element of its own, that give what was there."""
+        a, shape = self.array(self.pick(["int32", "uint32", "int64", "uint64"]), stored=True), self.pick(self.shapes)
+        text, reach = self.rows(shape, stored=True)
+        a.size = max(a.size, reach)
+        mask = f", mask={self.mask(shape)}" if self.chance(3) else ""
+        how, place = self.pick(["add", "max", "min", "xor"]), f"pid * {a.name.upper()}_ROW + {self.offset(text)}"
+        self.bind("v", a.d, shape, True, self.take(how, a, place, self.expr(a.d, shape, 1), mask))
+
+    def take(self, how, a, place, value, mask):
+        return f"tt.atomic_{how}({a.name} + {place}, {value}{mask})"
+
+    def a_return(self):
+        self.line(f"if {self.expr('bool', (), 2)}:")
+        self.line("    return")
 
     def store(self, a, shape, value, d, args=""):
         text, reach = self.rows(shape, stored=True)
@@ -430,11 +525,14 @@ class Maker:
             self.inner(1 + self.below(2))
             self.loops = around
             return
-        self.line(f"for {s} in {self.pick(self.RANGES)}:")
+        ahead = bool(self.AHEAD) and self.chance(3)
+        self.line(f"for {s} in {self.pick(self.AHEAD if ahead else self.RANGES)}:")
         self.frozen.add(s)
         self.env.append(Name(s, "int32", (), True))
         self.loops += 1
+        self.ahead += ahead
         self.inner(1 + self.below(3))
+        self.ahead -= ahead
         self.loops -= 1
         self.env = [x for x in self.env if x.text != s]
 
@@ -485,13 +583,16 @@ class Maker:
         name, outer = self.fresh("h"), (self.lines, self.env, self.depth)
         self.lines, self.depth = [], 1
         self.env = [Name("i", "int32", (self.m,), True), Name("j", "int32", (self.n,), True)]
-        self.env += [Name("on", "bool", (), True), Name("n", "int32", (), True)]
+        self.env += [Name("on", "bool", (), True)]
+        self.env += [Name(x, "int32", (), True) for x in ("n", "pid", "rows", "cols")]
         self.env += [Name(x, p, s, True) for x, (p, s) in zip("pq", takes, strict=True)]
         if self.chance(2):
             self.line(f"if {self.expr('bool', (), 1)}:")
             self.line(f"    return {self.expr(d, shape, 1, exact)}")
         self.line(f"return {self.expr(d, shape, 2, exact)}")
-        text = f"@tt.jit\ndef {name}(i, j, n, on, f, p, q=0):\n" + "".join(line + "\n" for line in self.lines)
+        text = f"@tt.jit\ndef {name}(i, j, n, on, f, rows, cols, pid, p, q=0):\n" + "".join(
+            line + "\n" for line in self.lines
+        )
         self.lines, self.env, self.depth = outer
         self.helpers.append((name, d, shape, exact or d not in FLOATS, takes, text))
         self.bind("v", d, shape, exact, self.e_call(d, shape, 2, exact))
@@ -502,7 +603,7 @@ class Maker:
             return self.leaf(d, shape, exact)
         name, _, _, _, takes, _ = self.pick(found)
         p, q = (self.expr(d_, s, depth - 1) for d_, s in takes)
-        return f"{name}(i, j, n, on, f, {self.pick(['', 'p='])}{p}, q={q})"
+        return f"{name}(i, j, n, on, f, rows, cols, pid, {self.pick(['', 'p='])}{p}, q={q})"
 
     def e_moved(self, d, shape, depth, exact):
         """Elements in other places, or in order."""
@@ -530,6 +631,27 @@ class Maker:
         source = self.pick([p for p in ("bool", *INTS) if SUMMED.get(p, p) == d])
         x, axis = self.expr(source, shape, depth - 1), self.below(len(shape))
         return f"tt.{self.pick(['cumsum', 'cumprod'])}({x}, {axis}{', reverse=True' * self.chance(3)})"
+
+    def e_bounded(self, d, shape, depth, exact):
+        return self.bounded(shape)
+
+    def e_scan(self, d, shape, depth, exact):
+        """By a function of the user's."""
+        name = self.pick(self.COMBINE)
+        self.used[name], several = self.COMBINE[name]
+        tiles = [self.expr(d, shape, depth - 1) for _ in range(several)]
+        more = f"{self.below(len(shape))}, {name}{', reverse=True' * self.chance(3)}"
+        if several == 1:
+            return f"tt.associative_scan({tiles[0]}, {more})"
+        return f"tt.associative_scan(({', '.join(tiles)}), {more})[1]"
+
+    def e_histogram(self, d, shape, depth, exact):
+        mask = f", mask={self.mask((self.n,))}" if self.chance(3) else ""
+        return f"tt.histogram({self.expr(self.pick(INTS), (self.n,), depth - 1)}, {self.m}{mask})"
+
+    def e_dot(self, d, shape, depth, exact):
+        x, y = (self.expr("int8", shape, depth - 1) for _ in range(2))
+        return f"tt.dot({x}, {y})" if shape == (self.m, self.n) else self.leaf(d, shape, exact)
 
     def e_position(self, d, shape, depth, exact):
         source = self.pick([(self.m, self.n), (self.m,), (self.n,)])
@@ -613,6 +735,14 @@ class Maker:
         if len(shape) < 2 or 1 in shape:
             kinds += ["reduce", "reduce"] if d in INTS and BITS[d] >= 32 or d in FLOATS else ["reduce"] * (d != "bool")
         kinds += ["ternary", "moved"] + ["call"] * bool(self.helpers)
+        if d == "bool" and shape:
+            kinds += ["bounded"]
+        if d in INTS and shape and not any(s & (s - 1) for s in shape):
+            kinds += ["scan"] * bool(self.COMBINE) + ["dot"] * (
+                self.whole and d == "int32" and self.m == self.n and len(shape) == 2
+            )
+        if d == "int32" and shape == (self.m,):
+            kinds += ["histogram"] * self.whole
         if d in INTS and BITS[d] >= 32 and shape and not any(s & (s - 1) for s in shape):
             kinds.append("running")
         if d == "int32" and shape in ((), (self.m,), (self.n,)):

@@ -52,6 +52,7 @@ class TileProgram(fuzz.Program):
 class TileMaker(fuzz.Maker):
     EXTENTS, WIDTHS = (4, 1, 2, 8, 16, 32, 64), (8, 1, 2, 4, 16, 32, 64)
     RANGES = tuple(text for text in fuzz.Maker.RANGES if "-" not in text)
+    AHEAD, COMBINE, whole = (), {}, False
     FUNCTIONS = tuple(name for name in SMOOTH if name != "sigmoid")
 
     def made(self, text, *more):
@@ -74,6 +75,9 @@ class TileMaker(fuzz.Maker):
 
     def change(self, how, a, place, value, mask):
         self.line(f"ct.atomic_{how}({a.name}, {place}, {value})")
+
+    def take(self, how, a, place, value, mask):
+        return f"ct.atomic_{how}({a.name}, {place}, {value})"
 
     def fill(self, d, shape):
         return self.literal(d)

@@ -8,6 +8,7 @@ one.
 
 import operator
 from dataclasses import dataclass
+from itertools import pairwise
 from types import SimpleNamespace
 
 import ml_dtypes
@@ -347,6 +348,30 @@ def running(ufunc):
     return run
 
 
+def scan(xs, axis, combine, reverse=False):
+    """One element after the other, from the first (``reverse``: the last) on."""
+    tiles = xs if isinstance(xs, tuple) else (xs,)
+    axis %= len(tiles[0].shape)
+    places = [(slice(None),) * axis + (k,) for k in range(tiles[0].shape[axis])][:: -1 if reverse else 1]
+    out = [np.array(t.v) for t in tiles]
+    for before, place in pairwise(places):
+        pair = (Tile(v[at], t.d) for at in (before, place) for v, t in zip(out, tiles, strict=True))
+        both = combine(*pair)
+        for v, y in zip(out, both if isinstance(both, tuple) else (both,), strict=True):
+            v[place] = y.v
+    out = tuple(Tile(v, t.d) for v, t in zip(out, tiles, strict=True))
+    return out if isinstance(xs, tuple) else out[0]
+
+
+def histogram(x, bins, mask=None):
+    on = (x.v >= 0) & (x.v < bins) & (True if mask is None else mask.v)
+    return Tile(np.bincount(x.v[on].astype(np.int64), minlength=bins).astype(np.int32), "int32")
+
+
+def dot(x, y):
+    return Tile(x.v.astype(np.int32) @ y.v.astype(np.int32), "int32")
+
+
 def sort(x, dim=-1, descending=False):
     turn = (slice(None),) * (dim % len(x.shape)) + (slice(None, None, -1 if descending else 1),)
     assert x.err is None
@@ -367,7 +392,10 @@ def atomic(ufunc):
     def run(p, value, mask=None):
         x = typed_as(value, p.array.d)
         on = np.broadcast_to(np.asarray(True) if mask is None else mask.v, p.offsets.shape)
-        ufunc.at(p.array.data, inside(p.offsets[on], p.array), np.broadcast_to(x.v, p.offsets.shape)[on])
+        places, old = inside(p.offsets[on], p.array), np.zeros(p.offsets.shape, p.array.data.dtype)
+        old[on] = p.array.data[places]  # so it is where no two are one
+        ufunc.at(p.array.data, places, np.broadcast_to(x.v, p.offsets.shape)[on])
+        return Tile(old, p.array.d)
 
     return run
 
@@ -418,7 +446,7 @@ def int32(x):
     return Tile(np.int32(x), "int32")
 
 
-def counted(*bounds):
+def counted(*bounds, num_stages=None):
     """Python's range for scalars of the model."""
     bounds = [int(b.v) if isinstance(b, Tile) else b for b in bounds]
     return (int32(k) for k in range(*bounds))
@@ -443,6 +471,7 @@ MODEL = SimpleNamespace(
     program_id=lambda axis: int32(PROGRAM[axis]),
     num_programs=lambda axis: int32(GRID[axis]),
     static_range=range,
+    range=counted,
     full=full,
     zeros=lambda shape, d: full(shape, 0 if d != "bool" else False, d),
     load=load,
@@ -460,6 +489,9 @@ MODEL = SimpleNamespace(
     cumsum=running(np.add),
     cumprod=running(np.multiply),
     sort=sort,
+    associative_scan=scan,
+    histogram=histogram,
+    dot=dot,
     trans=moved(np.transpose),
     reshape=moved(np.reshape),
     flip=moved(np.flip),
