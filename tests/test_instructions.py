@@ -120,3 +120,27 @@ def k(x, y, out, n):
     same_bits(out[1024:], (rounded * y.astype(np.float32)).astype(half))
     text = lowered(k, {"x": "*float32", "y": f"*{dtype}", "out": f"*{dtype}", "n": "int32"}).source
     assert text.count(f"round_{dtype}(") == 2, "its definition, and the product's factor"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_what_goes_round_a_loop_or_leaves_a_branch_is_rounded_at_once(executor, dtype):
+    half = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    k = kernel("""
+@tt.jit
+def k(x, out, n):
+    i = tt.arange(0, 1024)
+    a = tt.load(x + i)
+    b = a
+    for j in range(n):
+        b = -(b * a)
+        if j == 1:
+            b = tt.where(i < 500, b * a, -(b + a))
+    tt.store(out + i, b)
+""")
+    x = np.random.default_rng(5).uniform(0.5, 2, 1024).astype(half)
+    out, want = np.zeros(1024, half), x
+    k[1](x, out, 4)
+    for j in range(4):
+        want = -(want * x)
+        want = np.where(np.arange(1024) < 500, want * x, -(want + x)) if j == 1 else want
+    same_bits(out, want)

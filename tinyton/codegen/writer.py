@@ -310,13 +310,13 @@ class Writer:
 def rounded_later(kernel: Kernel) -> set[Value]:
     """Values of 16 bits that need not be rounded where they are made: all their readers are stores, which round, and
     ops that give the same whether their operands or their result are rounded, for such readers."""
-    ops, kept = list(kernel.ops()), set(kernel.body.yields)
-    found = {v for op in ops for v in op.results if v.type.dtype.is_half and not v.type.pointer}
-    for op in reversed(ops):  # readers come before what they read, but for loops, which keep what they carry
+    ops = list(kernel.ops())
+    kept = {v for op in ops for block in op.blocks for v in block.yields}  # by branches, and from round to round
+    found = {v for op in ops for v in op.results if v.type.dtype.is_half and not v.type.pointer} - kept
+    for op in reversed(ops):  # readers come before what they read
         moves = OPS[op.name].kind == "view" or op.name in ("convert", "where", "neg")
         moves = moves and op.result in found or op.name == "store" and not op.operands[0].type.shared
-        kept.update(() if moves else op.operands, *(block.yields for block in op.blocks))
-        found -= kept
+        found.difference_update(() if moves else op.operands)
     return found
 
 
