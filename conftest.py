@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 pytest_plugins = ["tests.cuda_text"]
-# examples of the language are run by tests/test_reference.py, on each executor
-collect_ignore_glob = ["tinyton/history/*", "tinyton/ops/*", "tinyton/tile/*", "book/*", "_build/*"]
+# examples of the language are run by tests/test_reference.py, on each executor; cold starts are timed as processes
+collect_ignore_glob = [
+    "tests/bench/cold_*",
+    "tinyton/history/*",
+    "tinyton/ops/*",
+    "tinyton/tile/*",
+    "book/*",
+    "_build/*",
+]
 
 
 @pytest.hookimpl(tryfirst=True)
