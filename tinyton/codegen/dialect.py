@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..dtypes import DType, bool_, float32
+from .ptx import PTX
 
 NATIVE = {"bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short"}
 NATIVE |= {"int32": "int", "uint32": "unsigned int", "float32": "float", "float64": "double"}
@@ -95,30 +96,8 @@ CUDA = Dialect(
     member="threadIdx.y",
     shared="__shared__ __align__(16)",
     local="",
-    helpers={
-        "half_bits": """
-{fn} unsigned short half_bits(float x) {{  // round to nearest even
-    unsigned short h;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
-    return h;
-}}""",
-        "half_value": """
-{fn} float half_value(unsigned short h) {{
-    float x;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
-    return x;
-}}""",
-        "bfloat_bits": """
-{fn} unsigned short bfloat_bits(float x) {{  // round to nearest even; a NaN stays one
-#if __CUDA_ARCH__ >= 800
-    unsigned short h;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
-    return h;
-#else
-    const unsigned int b = bits_of(x);
-    return (unsigned short)(x != x ? b >> 16 | 0x40 : (b + 0x7fff + (b >> 16 & 1)) >> 16);
-#endif
-}}""",
+    helpers=PTX
+    | {
         "quotient": """
 {fn} float quotient(float a, float b) {{  // a / b, rounded once, of near numbers (Markstein, 1990)
     const float inverse = 1.0f / b, q = a * inverse;
@@ -137,24 +116,6 @@ struct Reach {{  // of operands of divisions
         return least >= 0x1affffff && most <= 0x1p100f && low >= 0x33800000 && high <= 0x4b800000;
     }}
 }};""",
-        "wide_product": """
-{fn} unsigned long long wide_product(unsigned int a, unsigned int b) {{
-    unsigned long long p;
-    asm("mul.wide.u32 %0, %1, %2;" : "=l"(p) : "r"(a), "r"(b));
-    return p;
-}}""",
-        "power_of_2": """
-{fn} float power_of_2(float x) {{  // below the least normal number, 0
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}}""",
-        "reciprocal": """
-{fn} float reciprocal(float x) {{  // within 1 unit in the last place; below the least normal number, 0
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}}""",
         "sigmoid_float": """
 {fn} float sigmoid_float(float x) {{  // within 3.9 units in the last place
     return reciprocal(1.0f + expf(-x));
@@ -176,19 +137,6 @@ struct Reach {{  // of operands of divisions
     q = fmaf(a, fmaf(a, fmaf(a, fmaf(a, q, -0.13828582f), -0.92948518f), -1.6223114f), -0.0010994188f);
     const float near = fmaf(x, p, x), far = copysignf(1.0f - power_of_2(q), x);
     return a < 0.7f ? near : far;
-}}""",
-        "bits_of": "\n{fn} unsigned int bits_of(float x) {{ return __float_as_uint(x); }}",
-        "float_of": "\n{fn} float float_of(unsigned int b) {{ return __uint_as_float(b); }}",
-        "bits_of_double": """
-{fn} unsigned long long bits_of_double(double x) {{
-    return (unsigned long long)__double_as_longlong(x);
-}}""",
-        "double_of": "\n{fn} double double_of(unsigned long long b) {{ return __longlong_as_double((long long)b); }}",
-        "double_to_half": """
-{fn} float double_to_half(double x) {{
-    unsigned short h;
-    asm("cvt.rn.f16.f64 %0, %1;" : "=h"(h) : "d"(x));
-    return half_value(h);
 }}""",
     },
 )

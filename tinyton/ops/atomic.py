@@ -37,12 +37,6 @@ LOOP = """
     return {value};
 }}"""
 
-EXCHANGE_16 = """
-{fn} unsigned short {name}(unsigned short* at, unsigned short seen, unsigned short next) {{
-    asm volatile("atom.{scope}.cas.b16 %0, [%1], %2, %3;" : "=h"(seen) : "l"(at), "h"(seen), "h"(next) : "memory");
-    return seen;
-}}"""
-
 
 def _turns(lanes, at) -> list:
     """Lanes in groups without two on one element, such that those on one element keep their order."""
@@ -111,7 +105,7 @@ def _fence(e, op) -> str:
 def instruction(e, how: str, bits: int, scope: str = "gpu") -> str:
     """The function of the C dialect for words of 32 or 64 bits, and on CUDA for "cas" of 16."""
     if bits == 16:
-        return e.helper(f"exchange_{scope}", EXCHANGE_16, uint16, scope=scope)
+        return e.helper(f"exchange_{scope}", e.dialect.helpers["exchange"], uint16, scope=scope)
     if e.dialect.name == "cuda":
         return f"atomic{ {'xchg': 'Exch', 'cas': 'CAS'}.get(how, how.capitalize()) }{SCOPES[scope]}"
     if bits == 64:

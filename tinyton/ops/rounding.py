@@ -85,21 +85,21 @@ def _emit(e, op, *xs):
     words = [PTX.get(name, name), "" if name in ("maximum", "minimum") else "approx" if name in APPROXIMATE else mode]
     words += ["ftz" * ftz, "NaN" * op.attrs.get("propagate_nan", False)]
     word, args = ".".join(w for w in words if w), "ab"[: len(xs)]
+    full, params = word.replace(".", "_"), ", ".join(f"{e.c(t)} {x}" for x in args)
     if cuda:
-        letter = "f" if t is float32 else "d"
-        places, ins = ", ".join(f"%{k + 1}" for k in range(len(xs))), ", ".join(f'"{letter}"({x})' for x in args)
-        body = ["    {T} r;", f'    asm("{word}.f{t.bits} %0, {places};" : "={letter}"(r) : {ins});']
-    else:
-        body = [f"    {x} = {FLUSH.format(x=x)};" for x in args * ftz]
-        body.append(f"    {{T}} r = {OPS[name].emit(e, op, *args)};")
-        if mode in TOWARDS:
-            body += [f"    const double e = {ERROR[name, t.bits]};", f"    r = {TOWARDS[mode]};"]
-        if (name, mode) == ("add", "rm"):
-            body.append("    r = r == 0 && (signbit(a) || signbit(b)) ? -({T})0 : r;")
-        body += [f"    r = {FLUSH.format(x='r')};"] * ftz
-    head = f"{{fn}} {{T}} {{name}}({', '.join(f'{{T}} {x}' for x in args)}) {{{{"
-    text = "\n".join([head, *body, "    return r;", "}}"])
-    return f"{e.helper(word.replace('.', '_'), text, t)}({', '.join(xs)})"
+        letter, places = "f" if t is float32 else "d", ", ".join(f"%{k + 1}" for k in range(len(xs)))
+        asm = {"word": f"{word}.f{t.bits}", "letter": letter, "places": places, "params": params}
+        asm["ins"] = ", ".join(f'"{letter}"({x})' for x in args)
+        return f"{e.helper(full, e.dialect.helpers['rounded'], t, **asm)}({', '.join(xs)})"
+    body = [f"    {x} = {FLUSH.format(x=x)};" for x in args * ftz]
+    body.append(f"    {{T}} r = {OPS[name].emit(e, op, *args)};")
+    if mode in TOWARDS:
+        body += [f"    const double e = {ERROR[name, t.bits]};", f"    r = {TOWARDS[mode]};"]
+    if (name, mode) == ("add", "rm"):
+        body.append("    r = r == 0 && (signbit(a) || signbit(b)) ? -({T})0 : r;")
+    body += [f"    r = {FLUSH.format(x='r')};"] * ftz
+    text = "\n".join([f"{{fn}} {{T}} {{name}}({params}) {{{{", *body, "    return r;", "}}"])
+    return f"{e.helper(full, text, t)}({', '.join(xs)})"
 
 
 @op(numpy=_meaning, emit=_emit, kind="typed", exact=True, public=False)
