@@ -21,6 +21,7 @@ import numpy as np
 from . import cache
 from .env import Env, env
 from .errors import TinytonError
+from .jit import JITFunction
 
 if TYPE_CHECKING:
     from .compiled import CompiledKernel
@@ -205,27 +206,26 @@ def _replay(e: dict[str, Any], within: float) -> int:
     for k, t in enumerate(e["tried"]):
         if t["time_us"] is not None:
             grid, config = tuple(t["grid"]), t["config"]
-            timed = bench(lambda g=grid, c=config: kernel.fn[g](**args, **c), warmup=1, repeats=15)
+            timed = bench(lambda g=grid, c=config: kernel[g](**args, **c), warmup=1, repeats=15)
             times[k] = timed.us
             print(f"  {t['time_us']:12,.1f} µs then {timed.us:12,.1f} µs now  {_words(config)}")
     best = min(times, key=times.__getitem__)
     mine = next(k for k in times if e["tried"][k]["config"] == e["config"])
     holds = times[mine] <= (1 + within) * times[best]
     said = "still holds" if holds else f"no longer holds: {_words(e['tried'][best]['config'])} is faster"
-    changed = hashlib.sha256(_text(kernel.fn).encode()).hexdigest() != e["text"]
+    changed = hashlib.sha256(_text(kernel).encode()).hexdigest() != e["text"]
     print(f"          {said}{'; the text of the kernel has changed since' * changed}")
     return 0 if holds else 1
 
 
-def _found(e: dict[str, Any]) -> Any:
-    """The tuned kernel of an entry, imported; None if it cannot be."""
-    if e["module"] == "__main__":
-        return None
+def _found(e: dict[str, Any]) -> JITFunction | None:
+    """The kernel of an entry, imported, whether or not the tuner goes by its name; None if it cannot be."""
     try:
         found: Any = import_module(e["module"])
         for word in e["path"].split("."):
             found = getattr(found, word)
-        return found if hasattr(found, "trials") else None
+        found = found.fn if hasattr(found, "trials") else found
+        return found if isinstance(found, JITFunction) else None
     except (ImportError, AttributeError):
         return None
 
