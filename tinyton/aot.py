@@ -10,6 +10,7 @@ from typing import Any
 from .backends import nvcc, nvrtc
 from .backends.cuda import FLAGS
 from .cache import build_options
+from .codegen.dialect import CUDA
 from .codegen.lower import Lowered
 from .compiled import Variant
 from .errors import KernelValueError, LaunchError
@@ -112,10 +113,12 @@ def compile(  # noqa: A001  (tt.compile)
     ...     built = tt.compile(double, {"x": "*float32:16", "n": "int32"}, target="sm_80", BLOCK=1024)
     ...     assert built.reqntid == (256, 1, 1)
     """
-    capability_of(target)
+    dialect = CUDA.on(capability_of(target))
     if not isinstance(signature, Mapping):
         signature = dict(zip(getattr(kernel, "runtime", ()), signature, strict=False))
-    _, spec, ir, low = for_gpu(kernel, (), {**signature, **meta}, lambda n, x: parse({n: x})[n], share, asserts=False)
+    _, spec, ir, low = for_gpu(
+        kernel, (), {**signature, **meta}, lambda n, x: parse({n: x})[n], share, dialect, asserts=False
+    )
     if len(ir.params) > len(spec.args):
         raise LaunchError(f"{low.name} prints, which takes a launch by tinyton; build it without device_print")
     text = low.located, target, [*FLAGS, *build_options()]

@@ -216,3 +216,28 @@ def blocked(shape: tuple[int, ...], threads: int, vector: int = 1, order: tuple[
     thread = lanes + warps
     thread += [(0,) * len(shape)] * (bits - len(thread))
     return Layout(tuple(shape), tuple(reg + take(sum(left), order)), tuple(thread))
+
+
+# >>> stage 8
+def accumulators(shape: tuple[int, ...], threads: int, tall: bool = False) -> Layout:
+    """The tile that tensor cores sum, 16 rows by 8 columns at a time, of which a thread has two neighbours in each of
+    two rows (PTX ISA, *Matrix Fragments for mma.m16n8k16*). The warps share the longer side, so that each reads little;
+    of ``tall`` ones, four have 64 rows together first (*wgmma*)."""
+    rank, (m, n) = len(shape), map(log2, shape[-2:])
+    row, column = rank - 2, rank - 1
+    reg = [unit(rank, column, 0), unit(rank, row, 3)]
+    thread = [unit(rank, *at) for at in ((column, 1), (column, 2), (row, 0), (row, 1), (row, 2))]
+    rows, columns = ([unit(rank, d, i) for i in range(a, b)] for d, a, b in ((row, 4, m), (column, 3, n)))
+    batch = [unit(rank, d, i) for d in range(row) for i in range(log2(shape[d]))]
+    for k in range(log2(threads) - 5):
+        longer = len(rows) >= len(columns) or len(columns) < 2 or (tall and k < 2)
+        if rows and (longer or tall):
+            thread.append(rows.pop(0))
+        elif len(columns) > 1:
+            thread.append(columns.pop())
+        else:
+            thread.append(batch.pop() if batch else (0,) * rank)
+    return Layout(shape, (*reg, *columns, *rows, *batch), tuple(thread))
+
+
+# <<<

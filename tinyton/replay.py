@@ -21,7 +21,7 @@ from . import backends
 from .arrays import DeviceArray, host_spans, memory
 from .backends import interpreter
 from .backends.interpreter import Buffer
-from .codegen.dialect import CUDA, launch_bounds
+from .codegen.dialect import CUDA, Dialect, launch_bounds
 from .codegen.lower import Lowered, front, lower
 from .dtypes import DType, from_numpy, uint64
 from .errors import LaunchError
@@ -134,11 +134,12 @@ def for_gpu(
     named: Mapping[str, Any],
     describe: Callable[[str, Any], Arg],
     share: bool = True,
+    dialect: Dialect = CUDA,
     **changed: Any,
 ) -> tuple[dict[str, Any], Specialization, Kernel, Lowered]:
     """A kernel as it is lowered for a GPU, which need not be here: its arguments by name, its variant, its IR as it
     comes, and lowered. ``describe(name, x)`` says of what type a run-time argument is; without ``share`` a program has
-    a block to itself; ``changed`` are fields of the kernel's source to be changed."""
+    a block to itself; ``dialect`` is for a card or for any; ``changed`` are fields of the source to be changed."""
     if not isinstance(kernel, JITFunction):
         raise LaunchError(f"expected a kernel (a function under @tt.jit), not {kernel!r}")
     options = {k: named.get(k) for k in OPTIONS}
@@ -148,7 +149,7 @@ def for_gpu(
     spec = Specialization(tuple(described.items()), tuple(constants.items()))
     ir = front(dataclasses.replace(kernel.source, **changed), spec)
     asked = check_options(options, LIMITS["threads"])
-    how = asked or choose_threads(ir), CUDA, launch_bounds, share and not asked
+    how = asked or choose_threads(ir), dialect, launch_bounds, share and not asked
     return bound, spec, ir, lower(ir, spec, *how)
 
 

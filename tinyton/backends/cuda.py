@@ -53,7 +53,6 @@ class Executor:
     """Device 0, in its primary context, which torch, CuPy and others share."""
 
     name = "cuda"
-    dialect = CUDA
 
     def __init__(self) -> None:
         import pycuda.driver as cu
@@ -75,6 +74,7 @@ class Executor:
         a, d = cu.device_attribute, self.device
         self.capability = d.compute_capability()
         self.arch = "sm_{}{}".format(*self.capability)
+        self.dialect = CUDA.on(self.capability)
         self.sm_count = d.get_attribute(a.MULTIPROCESSOR_COUNT)
         self.limits = {
             "threads": d.get_attribute(a.MAX_THREADS_PER_BLOCK),

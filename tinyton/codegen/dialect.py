@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,6 +36,7 @@ class Dialect:
     shared: str  # before an array in shared memory
     local: str  # before a pointer to it
     helpers: dict[str, str]
+    arch: int = 0  # the card, as in sm_90, whose own instructions may be used; 0: any
 
     def c(self, dtype: DType) -> str:
         """The type of a register."""
@@ -67,6 +68,10 @@ class Dialect:
         if dtype.kind == "i" and value == dtype.range[0] and dtype.bits >= 32:
             return f"({value + 1}{suffix} - 1)"
         return f"{value}{suffix}" if value >= 0 else f"({value}{suffix})"
+
+    def on(self, capability: tuple[int, int]) -> Dialect:
+        """The language for a card of this compute capability."""
+        return replace(self, arch=10 * capability[0] + capability[1])
 
     def math(self, name: str, dtype: DType) -> str:
         return name + (self.float_suffix if dtype.register is float32 else "")
@@ -140,6 +145,7 @@ struct Reach {{  // of operands of divisions
 }}""",
     },
 )
+
 
 OPENCL = Dialect(
     name="opencl",

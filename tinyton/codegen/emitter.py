@@ -19,6 +19,11 @@ from ..errors import Loc
 from ..ir import Block, Op, Value
 from ..layout import Frame, Layout, blocked
 from ..ops import OPS, mask_of
+
+# >>> stage 8
+from ..ops.tensor import Placed
+
+# <<<
 from ..passes.plan import Plan, identity, padded, seen, viewed
 from .dialect import Dialect
 from .scope import LONG, SEVERAL, Scope, thread_bits, times
@@ -54,6 +59,13 @@ class Emitter(Writer):
         self.locals: dict[tuple[Value, Frame, int], str] = {}
         self.local: set[Value] = set()  # the values of those
         self.arrays: dict[Value, tuple[str, Layout]] = {}  # tiles in registers
+        # >>> stage 8
+        self.placed: dict[Value, Placed] = {}  # tiles in shared memory
+        # <<<
+        # >>> stage 9
+        self.rings: dict[int, Placed] = {}
+        self.open_rings: list[int] = []  # where the shared memory of each begins
+        # <<<
         self.group: Group | None = None
         self.ends: dict[tuple, tuple[str, int]] = {}  # where masks end: the variable, and how deep in blocks it is
 
@@ -130,6 +142,13 @@ class Emitter(Writer):
         """The tile or the scalar that ``v`` is a view of."""
         return viewed(v, self.made, identity(v))[0]
 
+    # >>> stage 8
+    def operand(self, v: Value) -> tuple[Placed, dict[int, int]]:
+        """A tile in shared memory that ``v`` is, or is a view of, and which dimension of ``v`` each of its own is."""
+        root, frame = viewed(v, self.made, identity(v))
+        return self.placed[root], {d: bits[0][0] for d, bits in enumerate(frame) if bits}  # type: ignore[index]
+
+    # <<<
     # -- lines -----------------------------------------------------------------------------------------------------
 
     def write(self, lines: list[tuple[str, Loc | None]]) -> None:
@@ -578,6 +597,11 @@ class Emitter(Writer):
     def emit(self, op: Op) -> None:
         outer, self.op = self.op, op
         entry = OPS[op.name]
+        # >>> stage 8
+        if op.blocks and self.waiting:
+            self.close()
+            self.barrier()
+        # <<<
         if op in self.plan.fences:
             self.close()
             self.barrier()

@@ -17,10 +17,19 @@ from ..ir import Block, Kernel, Op, Value, verify
 from ..ops import OPS, mask_of
 from ..passes.axisinfo import Info, analyse
 from ..passes.fold import drop_sure, fold
+
+# >>> stage 9
+from ..passes.pipeline import pipeline
+
+# <<<
 from ..passes.plan import Plan, access_widths, make_plan
 
 # >>> stage 7
 from ..passes.prefetch import prefetch
+
+# <<<
+# >>> stage 8
+from ..passes.products import products
 
 # <<<
 # >>> stage 4
@@ -206,6 +215,12 @@ def _lower(
     attribute: Callable[..., str],
     programs: int = 1,
 ) -> Lowered:
+    # >>> stage 8
+    kernel = products(kernel, threads, dialect.arch)
+    # <<<
+    # >>> stage 9
+    kernel = pipeline(kernel)
+    # <<<
     # >>> stage 7
     kernel = prefetch(kernel, threads)
     # <<<
@@ -225,10 +240,11 @@ def _lower(
     # >>> stage 4
     ahead = {op.result for op in plan.kernel.ops() if op.name == "load_ahead"}  # and the same registers in the loop
     again = {v for op in plan.kernel.ops() for start, *others in op.carried if start in ahead for v in others}
+    made = {v: op for op in plan.kernel.ops() for v in op.results}
     room = {
         v: x.registers * (v.type.dtype if v in ahead else v.type.dtype.register).itemsize
         for v, x in plan.layouts.items()
-        if v not in again
+        if v not in again and not (v in made and OPS[made[v].name].placed)
     }
     bounds = threads * programs, blocks_at_once(threads * programs, held(plan.kernel, room), bool(ahead))
     # <<<

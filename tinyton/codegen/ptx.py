@@ -74,4 +74,77 @@ PTX = {
     return r;
 }}""",
     # <<<
+    # >>> stage 8
+    "pack_f16": """
+{fn} unsigned int pack_f16(float low, float high) {{
+    unsigned int pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}}""",
+    "pack_bf16": """
+{fn} unsigned int pack_bf16(float low, float high) {{
+    unsigned int pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}}""",
+    "tf32_bits": """
+{fn} unsigned int tf32_bits(float x) {{  // rounded to 10 bits of fraction
+    unsigned int bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return bits;
+}}""",
+    "shared_address": """
+{fn} unsigned int shared_address(const void* at) {{
+    return (unsigned int)__cvta_generic_to_shared(at);
+}}""",
+    "load_matrices": """
+{fn} void load_matrices(unsigned int* to, const char* row) {{  // four of 8 by 16 bytes; a lane gives a row's address
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%0, %1, %2, %3}}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(shared_address(row)) : "memory");
+}}""",
+    "load_matrices_turned": """
+{fn} void load_matrices_turned(unsigned int* to, const char* row) {{  // of 16-bit elements, columns as rows
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {{%0, %1, %2, %3}}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(shared_address(row)) : "memory");
+}}""",
+    # <<<
+    # >>> stage 9
+    "copies_asked": """
+{fn} void copies_asked() {{  // what this thread has asked for since is a group
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}}""",
+    "copies_wait": """
+template <int LATER> {fn} void copies_wait() {{  // until all groups of this thread but the last ones are there
+    asm volatile("cp.async.wait_group %0;" :: "n"(LATER) : "memory");
+}}""",
+    # <<<
 }
+
+# >>> stage 8
+MULTIPLY = """
+{{fn}} void {name}({c}* sum, const unsigned int* x, const unsigned int* y) {{{{  // of a warp: 16 by 8 sums, 32 bytes
+    asm("mma.sync.aligned.{shape}.row.col.{words} "
+        "{{{{%0, %1, %2, %3}}}}, {{{{%4, %5, %6, %7}}}}, {{{{%8, %9}}}}, {{{{%0, %1, %2, %3}}}};"
+        : "+{letter}"(sum[0]), "+{letter}"(sum[1]), "+{letter}"(sum[2]), "+{letter}"(sum[3])
+        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
+}}}}"""
+for kind, sums, k in (
+    ("f16", "f32", 16),
+    ("bf16", "f32", 16),
+    ("tf32", "f32", 8),
+    ("s8", "s32", 32),
+    ("u8", "s32", 32),
+):
+    c, letter = ("float", "f") if sums == "f32" else ("int", "r")
+    name, words = f"multiply_{kind}", f"{sums}.{kind}.{kind}.{sums}"
+    PTX[name] = MULTIPLY.format(name=name, c=c, letter=letter, shape=f"m16n8k{k}", words=words)
+# <<<
+# >>> stage 9
+COPY = """
+{{fn}} void copy_{size}(char* to, const void* from, bool on) {{{{  // {size} bytes, or zeros, while work goes on
+    asm volatile("cp.async.{cache}.shared.global [%0], [%1], {size}, %2;"
+                 :: "r"(shared_address(to)), "l"(from), "r"(on ? {size} : 0) : "memory");
+}}}}"""
+for size, cache in ((4, "ca"), (8, "ca"), (16, "cg")):
+    PTX[f"copy_{size}"] = COPY.format(size=size, cache=cache)
+# <<<

@@ -40,6 +40,7 @@ PATTERNS = re.compile(
     r"|atom(ic)?(_\w+|[A-Z]\w*)|(FLT|DBL|HALF|CHAR|SCHAR|UCHAR|SHRT|USHRT|INT|UINT|LONG|ULONG|CLK|CL|FP|HUGE|M)_\w+"
 )
 STATIC_SHARED = 48 * 1024  # CUDA gives more only at launch
+TILE = 1024  # where a tile of matrices begins in shared memory is divisible by this
 FRESH_SHARED = 8 * 1024  # as much may be taken without reuse: little enough not to cost occupancy
 
 
@@ -62,7 +63,9 @@ class Writer:
         self.text: dict[Value, str] = {}  # scalars: the C that reads them
         self.helpers: dict[str, str] = {}
         self.own_bytes = -(-kernel.shared_bytes // 16) * 16  # the kernel's buffer, and pieces that an op has for itself
+        self.most_bytes = 0  # how many those have been
         self.scratch_bytes = 0  # what comes after those, for all others
+        self.waiting = False  # whether something is in shared memory that is read behind a barrier
         self.turns: list[str] = []
         self.round = 0  # how deep the body of the innermost loop is
         self.met = False  # whether the threads have waited for each other in this round
@@ -152,15 +155,19 @@ class Writer:
             return f"{self.use('half_bits' if dtype.name == 'float16' else 'bfloat_bits')}({value})"
         return value
 
-    def shared(self, dtype: DType, elements: int) -> str:
+    def shared(self, dtype: DType, elements: int, keep: bool = False) -> str:
         """Shared memory for ``elements`` of ``dtype`` that nobody reads any more, to be written, and read behind a
         barrier: a piece of its own while there is room, else what others have used too, behind a barrier more. In a
         loop, threads may still read when others write in the next round: unless there is a barrier in between, they use
-        two pieces in turn."""
+        two pieces in turn. What is to ``keep`` is a piece of its own, whatever its size."""
         self.meet()
         size, place = -(-elements * max(1, dtype.register.itemsize) // 16) * 16, ["shared_memory"]
+        if keep:
+            self.own_bytes = -(-self.own_bytes // TILE) * TILE
+        if self.own_bytes < self.most_bytes or keep and self.round > 0 and not self.met:
+            self.barrier()  # others may still read what was there
         twice = self.round > 0 and not self.met and self.threads > 1
-        if self.own_bytes + size * (1 + twice) > FRESH_SHARED:
+        if self.own_bytes + size * (1 + twice) > max(FRESH_SHARED, self.most_bytes) and not keep:
             self.scratch_bytes = max(self.scratch_bytes, size)
             self.barrier()
             return f"(({self.dialect.local}{self.c(dtype)}*)scratch)"
@@ -176,11 +183,12 @@ class Writer:
         if self.threads > 1:
             self.meet()
             self.line(self.dialect.barrier)
+            self.waiting = False
             self.met |= self.depth == self.round
 
     @property
     def shared_bytes(self) -> int:
-        return self.own_bytes + self.scratch_bytes
+        return max(self.own_bytes, self.most_bytes) + self.scratch_bytes
 
     @contextmanager
     def rounds(self) -> Iterator[None]:
@@ -298,7 +306,9 @@ class Writer:
         elif self.shared_bytes:
             head.append(f"    {self.dialect.shared} char shared_memory[{self.shared_bytes}];")
         if self.scratch_bytes:
-            head.append(f"    {self.dialect.local}char* const scratch = shared_memory + {self.own_bytes};")
+            head.append(
+                f"    {self.dialect.local}char* const scratch = shared_memory + {max(self.own_bytes, self.most_bytes)};"
+            )
         head += [f"    int {turn} = 0;" for turn in self.turns]
         if self.dialect.name == "opencl":
             top.append("#pragma OPENCL FP_CONTRACT OFF")

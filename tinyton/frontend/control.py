@@ -263,7 +263,7 @@ def for_loop(t: Tracer, node: ast.For) -> None:
     if not isinstance(node.target, ast.Name):
         raise KernelSyntaxError("a loop counts with one name: for k in range(n)", t.loc(node.target))
     with t.at(call):
-        bounds, ahead = bounds_of(t, call, kind)  # type: ignore[arg-type]
+        bounds, stages = bounds_of(t, call, kind)  # type: ignore[arg-type]
         # >>> stage 6
         if t.source.spelling and isinstance(bounds[2], int) and bounds[2] <= 0:
             raise KernelTypeError(f"the step of a range is positive, not {bounds[2]}; count up, and compute the rest")
@@ -272,11 +272,11 @@ def for_loop(t: Tracer, node: ast.For) -> None:
             raise KernelValueError("the step of a range cannot be 0")
         if word == "static_range":
             bounds = tuple(map(constant_int, bounds, BOUNDS))
-    return unroll(t, node, range(*bounds)) if word == "static_range" else counted(t, node, bounds, ahead)  # type: ignore[arg-type]
+    return unroll(t, node, range(*bounds)) if word == "static_range" else counted(t, node, bounds, stages)  # type: ignore[arg-type]
 
 
-def bounds_of(t: Tracer, call: ast.Call, kind: object) -> tuple[tuple[object, ...], bool]:
-    """Start, stop and step of a range, and whether its ``num_stages`` lets loads run ahead. The other hints of
+def bounds_of(t: Tracer, call: ast.Call, kind: object) -> tuple[tuple[object, ...], int | None]:
+    """Start, stop and step of a range, and its ``num_stages``. The other hints of
     ``tt.range`` are looked at, and have no effect."""
     given = {k.arg: t.visit(k.value) for k in call.keywords}
     bounds = [t.visit(a) for a in call.args]
@@ -289,7 +289,7 @@ def bounds_of(t: Tracer, call: ast.Call, kind: object) -> tuple[tuple[object, ..
     for word, x in given.items():
         if x is not None:
             given[word] = constant_int(int(x) if isinstance(x, bool) else x, str(word))
-    return (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3], (given.get("num_stages") or 1) > 1
+    return (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3], given.get("num_stages")
 
 
 def unroll(t: Tracer, node: ast.For, values: Iterable[object]) -> None:
@@ -312,7 +312,7 @@ def unroll(t: Tracer, node: ast.For, values: Iterable[object]) -> None:
         t.env.pop(flag, None)
 
 
-def counted(t: Tracer, node: ast.For, bounds: tuple[object, ...], ahead: bool) -> None:
+def counted(t: Tracer, node: ast.For, bounds: tuple[object, ...], stages: int | None) -> None:
     """A loop over a range at run time."""
     with t.at(node.iter):
         values = [value_of(t.builder, x, None) for x in bounds]
@@ -322,7 +322,7 @@ def counted(t: Tracer, node: ast.For, bounds: tuple[object, ...], ahead: bool) -
         dtype = reduce(dtypes.promote, (v.type.dtype for v in values), int32)
         values = [cast_value(t.builder, v, dtype) for v in values]
     index = Value(Type(dtype), node.target.id)  # type: ignore[attr-defined]
-    Loop(t, node, index, True).trace("for", values, None, {"ahead": True} if ahead else {})
+    Loop(t, node, index, True).trace("for", values, None, {} if stages is None else {"stages": stages})
 
 
 @visits(ast.While)

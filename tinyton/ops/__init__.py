@@ -35,8 +35,10 @@ class Entry:
     writes: bool = False
     mask: int | None = None  # which operand, if it is there, says for which addresses
     apart: tuple[int, ...] = ()  # operands that go through shared memory: tiles with layouts of their own
+    placed: bool = False  # its result is a tile in shared memory, not in registers
     joins: bool = False  # a statement whose ``emit`` looks after the loop that is open, which it may join
     fits: Callable | None = None  # of op and layout: whether it can work in that; in a blocked one, all can
+    home: Callable | None = None  # of op and threads: the layout in which it has its result, or None
     host: Callable | None = None  # what it gives outside kernels, and on constants
 
     @property

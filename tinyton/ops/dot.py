@@ -11,6 +11,11 @@ from ..layout import blocked
 from . import OPS, op
 from .convert import pitched, room, stage
 from .rearrange import full_tile
+
+# >>> stage 8
+from .tensor import emit_product, home
+
+# <<<
 from .typing import cast_value, constant_dtype, number
 
 PRECISIONS = ("tf32", "tf32x3", "ieee")
@@ -24,6 +29,10 @@ def _dot(run, op, x, y, acc):
 def _emit_dot(e, op):
     """Both matrices go to shared memory; then each thread adds up its elements, one multiplication after the other."""
     x, y, acc = op.operands
+    # >>> stage 8
+    if op.attrs.get("how") == "mma":
+        return emit_product(e, op)
+    # <<<
     if e.alone and acc.type.dtype.is_float and acc.type.shape[-1] > 1 and max(x.type.shape) > 1:
         return _emit_blocks(e, op)
     dtype, layout = op.result.type.dtype, e.layout_of(op.result)
@@ -110,10 +119,20 @@ def _in_rows(e, v) -> str:
     return e.arrays[v][0]
 
 
-@op(numpy=_dot, emit=_emit_dot, kind="statement", exact=True, apart=(0, 1), public=False)
-def matmul(b: Builder, x: Value, y: Value, acc: Value) -> Value:
+@op(
+    numpy=_dot,
+    emit=_emit_dot,
+    kind="statement",
+    exact=True,
+    apart=(0, 1),
+    # >>> stage 8
+    home=home,
+    # <<<
+    public=False,
+)
+def matmul(b: Builder, x: Value, y: Value, acc: Value, **attrs: object) -> Value:
     """``acc + x @ y``, in the element type of ``acc``."""
-    return b.add("matmul", (x, y, acc), acc.type)
+    return b.add("matmul", (x, y, acc), acc.type, **attrs)
 
 
 @op(numpy=None, emit=None, kind="macro")
@@ -167,5 +186,6 @@ def dot(
             raise KernelTypeError(f"acc is {start.type}; a product of {kind} adds up in {target}", argument="acc")
         out_dtype = start.type.dtype
         start = cast_value(b, start, target)
-    out = b.add("matmul", (x, y, start), Type(target, shape))
+    precise = {"precision": input_precision} if kind is float32 and input_precision in ("tf32", "tf32x3") else {}
+    out = b.add("matmul", (x, y, start), Type(target, shape), **precise)
     return cast_value(b, out, float16) if constant_dtype(out_dtype) is float16 and kind.is_float else out

@@ -97,6 +97,7 @@ class _Chooser:
         self.cheap = cheap_values(kernel)
         self.made = {v: op for op in kernel.ops() for v in op.results}
         self.parent: dict[Value, Value] = {}
+        self.homes: dict[Value, Layout] = {}
 
     def preference(self, ptr: Value) -> tuple[tuple[int, ...], int]:
         """The order of dimensions in which these addresses run, and how many elements one access can take."""
@@ -159,6 +160,8 @@ class _Chooser:
             elif op.results or op.operands:
                 out = (op.results or op.operands[1:] or op.operands)[0]
                 self.join(*op.results)
+                if (home := OPS[op.name].home) and (layout := home(op, self.threads)):
+                    self.homes[op.result] = layout
                 for k, v in enumerate(op.operands):
                     if k in OPS[op.name].apart:
                         continue
@@ -211,11 +214,12 @@ class _Chooser:
                         return layout
             return None
 
-        roots = sorted(classes, key=lambda v: (-size[v], v not in accessed))
+        homes = {self.find(v): layout for v, layout in self.homes.items()}
+        roots = sorted(classes, key=lambda v: (v not in homes, -size[v], v not in accessed))
         rank, waiting, ready = {v: k for k, v in enumerate(roots)}, dict.fromkeys(roots), []
         while waiting:
             root = roots[heappop(ready)] if ready else next(iter(waiting))
-            layout = near(root)
+            layout = homes.get(root) or near(root)
             if layout is None and ready:
                 continue  # it waits for others
             chosen[root] = layout or self.from_accesses(root, accessed.get(root, ()))
@@ -355,6 +359,15 @@ class _Converter:
         contiguous = self.chooser.facts[op.operands[0]].steps[order[0]] == 1
         if have is None or (contiguous and fastest(have) not in (order[0], None)):
             return wanted
+        # >>> stage 8
+        bytes_at_once = have.vector(order[0]) * op.operands[0].type.dtype.itemsize
+        if (
+            have in self.chooser.homes.values()
+            and bytes_at_once < 16
+            and have.vector(order[0]) < wanted.vector(order[0])
+        ):
+            return wanted  # by way of shared memory, in whole vectors
+        # <<<
         return have
 
 

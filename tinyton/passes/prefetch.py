@@ -39,14 +39,14 @@ def prefetch(kernel: Kernel, threads: int) -> Kernel:
 def _loads(loop: Op, threads: int) -> list[Op]:
     """The loads of a loop that run ahead: of those in the body itself, as many as there is room for. They pass the
     stores of a round, and no other effect."""
-    if "ahead" not in loop.attrs or "stops" in loop.attrs:
+    if loop.name != "for" or loop.attrs.get("stages", 1) < 2 or "stops" in loop.attrs:  # type: ignore[operator]
         return []
     (body,) = loop.blocks
     for op in walk(body):
         entry = OPS[op.name]
         if entry.effect and not (op.blocks or entry.moves or op.name == "assume") or op.name == "inline_asm":
             return []
-    known, changing = _known(loop)
+    known, changing = known_early(loop)
     room, found = HELD_BYTES, []
     for op in body.ops:
         if op.name != "load" or "volatile" in op.attrs or op.operands[0].type.shared:
@@ -58,7 +58,7 @@ def _loads(loop: Op, threads: int) -> list[Op]:
     return found
 
 
-def _known(loop: Op) -> tuple[set[Value], set[Value]]:
+def known_early(loop: Op) -> tuple[set[Value], set[Value]]:
     """The values that the next round will have and that are easy to tell a round earlier; and those of them that change
     from round to round."""
     (body,) = loop.blocks
@@ -80,7 +80,7 @@ def _known(loop: Op) -> tuple[set[Value], set[Value]]:
         params = kept
 
 
-def _needed(body: Block, values: list[Value]) -> set[Value]:
+def needed(body: Block, values: list[Value]) -> set[Value]:
     """``values`` and all that they are made of."""
     found = set(values)
     for op in reversed(body.ops):
@@ -89,11 +89,11 @@ def _needed(body: Block, values: list[Value]) -> set[Value]:
     return found
 
 
-def _again(b: Builder, body: Block, values: list[Value], given: dict[Value, Value]) -> dict[Value, Value]:
+def again(b: Builder, body: Block, values: list[Value], given: dict[Value, Value]) -> dict[Value, Value]:
     """Appends what computes ``values`` again, for a round that begins with ``given``, and adds the results to that."""
-    needed, new = _needed(body, values), dict(given)
+    made_of, new = needed(body, values), dict(given)
     for op in body.ops:
-        if not needed.isdisjoint(op.results):
+        if not made_of.isdisjoint(op.results):
             new[op.result] = Value(op.result.type)
             b.ops.append(replace(op, operands=tuple(new.get(v, v) for v in op.operands), results=(new[op.result],)))
     return new
@@ -104,14 +104,13 @@ def _rotated(b: Builder, loop: Op, loads: list[Op], slots: Iterator[int], consta
     (body,) = loop.blocks
     index, (low, stop, step) = body.params[0], loop.head
     wanted = [v for op in loads for v in op.operands]
-    needed = _needed(body, wanted)
-    carried = [(start, p, end) for start, p, end, _ in loop.carried if p in needed]
+    carried = [(start, p, end) for start, p, end, _ in loop.carried if p in needed(body, wanted)]
     inner, numbers = Builder(), [next(slots) for _ in loads]
     b.loc = None
 
     def ask(b: Builder, there: Value, given: dict[Value, Value]) -> tuple[Value, ...]:
         """The loads for the round that begins with ``given``, if it is ``there``."""
-        new, found = _again(b, body, wanted, given), []
+        new, found = again(b, body, wanted, given), []
         for op, slot in zip(loads, numbers, strict=True):
             b.loc = op.loc
             ptr, *rest = (new.get(v, v) for v in op.operands)
@@ -131,7 +130,7 @@ def _rotated(b: Builder, loop: Op, loads: list[Op], slots: Iterator[int], consta
     for v, op, slot in zip(held, loads, numbers, strict=True):
         inner.ops.append(Op("loaded", (v,), op.results, {"slot": slot}, (), op.loc))
     more, k = begins(inner, index, False)
-    ends = _again(inner, body, [end for _, _, end in carried], {})
+    ends = again(inner, body, [end for _, _, end in carried], {})
     then = ask(inner, more, {index: k} | {p: ends.get(end, end) for _, p, end in carried})
     rest = (op for op in body.ops if op not in loads)
     new = Block((*body.params, *held), (*inner.ops, *rest), (*body.yields, *then))

@@ -1,0 +1,129 @@
+"""Loops whose tiles come through a ring in shared memory: while a round multiplies, the tiles of later rounds are on
+their way. (The idea: Lam, *Software pipelining*, 1988; on GPUs, asynchronous copies in stages.)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+
+from ..dtypes import bool_, int32
+from ..ir import Block, Builder, Kernel, Op, Type, Value, uses, walk
+from ..ops import OPS
+from .fold import fold
+from .prefetch import again, known_early, needed
+
+STAGES = 3  # of a loop that says nothing else
+
+
+def pipeline(kernel: Kernel) -> Kernel:
+    """Before: ``for k: x = load p + k; t = place x; ...``. After, with three stages: ``ring; copy p + low to 0; copy
+    p + low + 1 to 1; for k, read, write: wait; t = arrived at read; copy p + k + 2 to write; ...; ring_end``. That is
+    done to loads that are multiplied on tensor cores and nothing else, and whose addresses follow from the number of
+    the round: in loops that store nothing, or that ask for it by ``tt.range(..., num_stages=)``."""
+    rings, count_of = count(), uses(kernel)
+
+    def block(old: Block) -> Block:
+        b = Builder()
+        for op in old.ops:
+            inner = tuple(block(x) for x in op.blocks)
+            op = op if inner == op.blocks else replace(op, blocks=inner)
+            pairs = _loads(op, count_of)
+            if pairs:
+                _rotated(b, op, pairs, rings)
+            else:
+                b.ops.append(op)
+        return old if tuple(b.ops) == old.ops else replace(old, ops=tuple(b.ops))
+
+    body = block(kernel.body)
+    return kernel if body is kernel.body else fold(replace(kernel, body=body))
+
+
+def stages_of(loop: Op) -> int:
+    return loop.attrs.get("stages", STAGES)  # type: ignore[return-value]
+
+
+def _loads(loop: Op, count_of: dict[Value, int]) -> list[tuple[Op, Op]]:
+    """Loads in a loop's body, each with the op that places what it loads."""
+    if loop.name != "for" or "stops" in loop.attrs or stages_of(loop) < 2:
+        return []
+    (body,) = loop.blocks
+    for op in walk(body):
+        entry = OPS[op.name]
+        free = op.blocks or entry.moves and (not entry.writes or "stages" in loop.attrs) or op.name == "assume"
+        if entry.effect and not free or op.name == "inline_asm":
+            return []
+    known, changing = known_early(loop)
+    loads = {op.result: op for op in body.ops if op.name == "load" and count_of[op.result] == 1}
+    found = []
+    for op in body.ops:
+        load = loads.get(op.operands[0]) if op.name == "place" else None
+        fits = load and not load.operands[0].type.shared and not load.attrs.get("volatile")
+        if load and fits and known.issuperset(load.operands) and not changing.isdisjoint(load.operands):
+            found.append((load, op))
+    return found
+
+
+def _rotated(b: Builder, loop: Op, pairs: list[tuple[Op, Op]], rings: Iterator[int]) -> None:
+    """Appends the loop with what its ``pairs`` load some rounds ahead, and what comes before and after it."""
+    (body,), stages = loop.blocks, stages_of(loop)
+    index, (low, stop, step) = body.params[0], loop.head
+    wanted = [v for op, _ in pairs for v in op.operands]
+    carried = [(start, p, end) for start, p, end, _ in loop.carried if p in needed(body, wanted)]
+    numbers = [next(rings) for _ in pairs]
+    before, inner = b, Builder()
+
+    def ask(b: Builder, there: Value, given: dict[Value, Value], slot: Value) -> None:
+        """The copies for the round that begins with ``given``, if it is ``there``."""
+        new = again(b, body, wanted, given)
+        for (op, place), ring in zip(pairs, numbers, strict=True):
+            b.loc = op.loc
+            ptr, *rest = (new.get(v, v) for v in op.operands)
+            b.add("copy", (ptr, there, slot, *rest), op.result.type, ring=ring, inner=place.attrs["inner"])
+        b.loc = loop.loc
+        b.add("copies_asked", (), None)
+
+    def begins(b: Builder, k: Value, first: bool) -> tuple[Value, Value]:
+        """Whether there is a round after the one of ``k`` (or from ``k`` on), and its number."""
+        there = b.add("more", (k, stop, step), Type(bool_), first=first)
+        return there, b.add("following", (k, there, step), k.type, first=first)
+
+    def after(b: Builder, given: dict[Value, Value]) -> dict[Value, Value]:
+        """What is carried into the round after the one that begins with ``given``."""
+        ends = again(b, body, [end for _, _, end in carried], given)
+        return {p: ends.get(end, end) for _, p, end in carried}
+
+    def number(k: int) -> Value:
+        return before.add("const", (), Type(int32), value=k)
+
+    before.loc = loop.loc
+    tiles = {ring: (op.result.name, op.result.type) for ring, (op, _) in zip(numbers, pairs, strict=True)}
+    before.add("ring", (), None, tiles=tiles, stages=stages)
+    there, k = begins(before, low, True)
+    state = {p: start for start, p, _ in carried}
+    for slot in range(stages - 1):
+        ask(before, there, {index: k, **state}, number(slot))
+        state = after(before, {index: k, **state}) if carried else {}
+        there, k = begins(before, k, False)
+    # in the loop, all of that runs stages - 1 rounds ahead
+    read, write = Value(Type(int32), "read"), Value(Type(int32), "write")
+    ahead, coming = Value(index.type, f"{index.name}_ahead"), Value(Type(bool_), "coming")
+    states = {p: Value(p.type, f"{p.name}_ahead") for _, p, _ in carried}
+    inner.loc = loop.loc
+    inner.add("copies_wait", (), None, later=stages - 2)
+    for (_, place), ring in zip(pairs, numbers, strict=True):
+        inner.ops.append(Op("arrived", (read,), (place.result,), {"ring": ring}, (), place.loc))
+    ask(inner, coming, {index: ahead, **states}, write)
+    following = after(inner, {index: ahead, **states})
+    more, then = begins(inner, ahead, False)
+    turned = [inner.add("turn", (v,), v.type, stages=stages) for v in (read, write)]
+    gone = {op for pair in pairs for op in pair}
+    rest = tuple(op for op in body.ops if op not in gone)
+    extra = [read, write, ahead, coming, *states.values()]
+    ends = [*turned, then, more, *following.values()]
+    starts = [number(0), number(stages - 1), k, there, *(state[p] for p in states)]
+    new = Block((*body.params, *extra), (*inner.ops, *rest), (*body.yields, *ends))
+    results = (*loop.results, *(Value(v.type) for v in extra))
+    before.ops.append(replace(loop, operands=(*loop.operands, *starts), results=results, blocks=(new,)))
+    before.loc = loop.loc
+    before.add("ring_end", (), None)

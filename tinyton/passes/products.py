@@ -1,0 +1,78 @@
+"""How each product of tiles is computed: on tensor cores, where the card has them and the tiles are large enough."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..dtypes import float32
+from ..ir import Block, Builder, Kernel, Op, Value, walk
+from ..ops.tensor import KINDS, STEP
+
+SINCE = 80  # the architecture, as in sm_80
+LEAST = 16  # rows and columns
+
+
+def products(kernel: Kernel, threads: int, arch: int) -> Kernel:
+    """Before: ``matmul x y acc``, which is one fused multiplication and addition after the other. After, on tensor
+    cores: ``p = place x; q = place y; matmul p q acc how=mma``. What is made outside of a loop is placed there."""
+    chosen = {op for op in kernel.ops() if op.name == "matmul" and fits(op, threads, arch)}
+    made = {v: op for op in kernel.ops() for v in op.results}
+    placed: dict[tuple[Value, int], Value] = {}
+
+    def rooted(v: Value, inner: int) -> tuple[Value, int]:
+        """The tile of which ``v`` is the transpose, if it is one, and its dimension ``inner`` there."""
+        batch = tuple(range(len(v.type.shape) - 2))
+        while v in made and made[v].name == "permute" and made[v].attrs["order"][: len(batch)] == batch:  # type: ignore
+            inner, v = made[v].attrs["order"][inner], made[v].operands[0]  # type: ignore[index]
+        return v, inner
+
+    def operands(op: Op) -> list[tuple[Value, int]]:
+        """The tiles of a product, each with the dimension along which it is multiplied."""
+        return [(v, len(v.type.shape) - 1 - k) for k, v in enumerate(op.operands[:2])]
+
+    def block(old: Block) -> Block:
+        b = Builder()
+        deeper = {inner for op in old.ops for block in op.blocks for inner in walk(block)} & chosen
+        wanted = {rooted(*at) for op in deeper for at in operands(op)}
+
+        def place(v: Value, inner: int) -> None:
+            if (v, inner) not in placed:
+                placed[v, inner] = b.add("place", (v,), v.type, inner=inner)
+
+        def operand(v: Value, inner: int) -> Value:
+            """What a product reads in place of ``v``."""
+            if (v, inner) in placed:
+                return placed[v, inner]
+            op = made[v]
+            below = operand(op.operands[0], op.attrs["order"][inner])  # type: ignore[index]
+            return b.add("permute", (below,), v.type, **op.attrs)
+
+        def place_for(values: tuple[Value, ...]) -> None:
+            for v, inner in sorted(wanted, key=lambda at: at[1]):
+                if v in values:
+                    place(v, inner)
+
+        place_for(old.params)
+        for op in old.ops:
+            b.loc = op.loc
+            if op in chosen:
+                for at in operands(op):
+                    place(*rooted(*at))
+                pair = (operand(*at) for at in operands(op))
+                op = replace(op, operands=(*pair, op.operands[2]), attrs=op.attrs | {"how": "mma"})
+            elif op.blocks:
+                op = replace(op, blocks=tuple(map(block, op.blocks)))
+            b.ops.append(op)
+            place_for(op.results)
+        return Block(old.params, tuple(b.ops), old.yields)
+
+    return replace(kernel, body=block(kernel.body)) if chosen else kernel
+
+
+def fits(op: Op, threads: int, arch: int) -> bool:
+    """Whether tensor cores can compute a product."""
+    (m, k), n = op.operands[0].type.shape[-2:], op.result.type.shape[-1]
+    dtype, precision = op.operands[0].type.dtype, op.attrs.get("precision")
+    if arch < SINCE or threads < 32 or dtype.name not in KINDS or dtype is float32 and precision != "tf32":
+        return False
+    return m >= LEAST and n >= LEAST and k * dtype.itemsize >= STEP
