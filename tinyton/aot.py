@@ -113,7 +113,7 @@ def compile(  # noqa: A001  (tt.compile)
     ...     built = tt.compile(double, {"x": "*float32:16", "n": "int32"}, target="sm_80", BLOCK=1024)
     ...     assert built.reqntid == (256, 1, 1)
     """
-    dialect = CUDA.on(capability_of(target))
+    dialect = CUDA.on(capability_of(target), target.endswith("a"))
     if not isinstance(signature, Mapping):
         signature = dict(zip(getattr(kernel, "runtime", ()), signature, strict=False))
     _, spec, ir, low = for_gpu(

@@ -189,9 +189,14 @@ class Executor:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                how = {"arch": self.arch, "target": "ptx", "no_extern_c": True, "cache_dir": False}
+                how = {
+                    "arch": nvcc.arch(self.arch, low.source),
+                    "target": "ptx",
+                    "no_extern_c": True,
+                    "cache_dir": False,
+                }
                 if nvrtc.chosen():
-                    ptx = nvrtc.to_ptx(low.located, self.arch, options, low.name)
+                    ptx = nvrtc.to_ptx(low.located, how["arch"], options, low.name)
                 else:
                     ptx = pycuda.compile(low.located, nvcc=nvcc.find("nvcc") or "nvcc", options=options, **how)
         except driver.CompileError as error:
@@ -209,7 +214,7 @@ class Executor:
 
     def sass(self, compiled: Any) -> str:
         """Machine code for this device, by the toolkit's assembler and disassembler."""
-        return nvcc.to_sass(nvcc.to_cubin(compiled.loaded.binary, self.arch)[0])
+        return nvcc.to_sass(nvcc.to_cubin(compiled.loaded.binary, nvcc.arch(self.arch, compiled.source))[0])
 
     def registers(self, compiled: Any) -> int:
         return compiled.loaded.function.num_regs

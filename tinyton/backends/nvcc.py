@@ -59,6 +59,11 @@ def _through(program: str, *options: str, text: bytes, ending: str) -> tuple[byt
         return out.read_bytes() if out.exists() else b"", told
 
 
+def arch(card: str, text: str) -> str:
+    """What to compile for, to run on a card: some instructions are for sm_90 alone."""
+    return f"{card}a" if "wgmma." in text else card
+
+
 def to_ptx(source: str, arch: str, options: list[str]) -> bytes:
     """PTX of CUDA C++."""
     return _through("nvcc", *options, "-ptx", f"-arch={arch}", text=source.encode(), ending=".cu")[0]

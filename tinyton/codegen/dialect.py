@@ -33,10 +33,11 @@ class Dialect:
     head: str  # with {name}, {params}, {attribute}, {threads}, {programs}
     thread: str  # a thread's number
     member: str  # which of the programs that share its block
-    shared: str  # before an array in shared memory
+    shared: str  # before an array in shared memory, with {align}
     local: str  # before a pointer to it
     helpers: dict[str, str]
-    arch: int = 0  # the card, as in sm_90, whose own instructions may be used; 0: any
+    arch: int = 0  # the oldest card, as in sm_90, that the text is for; 0: any
+    alone: bool = False  # it is for that card alone, as in sm_90a
 
     def c(self, dtype: DType) -> str:
         """The type of a register."""
@@ -69,9 +70,9 @@ class Dialect:
             return f"({value + 1}{suffix} - 1)"
         return f"{value}{suffix}" if value >= 0 else f"({value}{suffix})"
 
-    def on(self, capability: tuple[int, int]) -> Dialect:
-        """The language for a card of this compute capability."""
-        return replace(self, arch=10 * capability[0] + capability[1])
+    def on(self, capability: tuple[int, int], alone: bool = True) -> Dialect:
+        """The language for cards from this compute capability on, or for that ``alone``."""
+        return replace(self, arch=10 * capability[0] + capability[1], alone=alone)
 
     def math(self, name: str, dtype: DType) -> str:
         return name + (self.float_suffix if dtype.register is float32 else "")
@@ -99,7 +100,7 @@ CUDA = Dialect(
     head='extern "C" __global__ void {attribute}\n{name}({params})\n{{',
     thread="threadIdx.x",
     member="threadIdx.y",
-    shared="__shared__ __align__(16)",
+    shared="__shared__ __align__({align})",
     local="",
     helpers=PTX
     | {
@@ -162,7 +163,7 @@ OPENCL = Dialect(
     head="__kernel __attribute__((reqd_work_group_size({threads}, {programs}, 1)))\nvoid {name}({params})\n{{",
     thread="get_local_id(0)",
     member="get_local_id(1)",
-    shared="__local __attribute__((aligned(16)))",
+    shared="__local __attribute__((aligned({align})))",
     local="__local ",
     helpers={
         "half_bits": """

@@ -216,7 +216,7 @@ def _lower(
     programs: int = 1,
 ) -> Lowered:
     # >>> stage 8
-    kernel = products(kernel, threads, dialect.arch)
+    kernel = products(kernel, threads, dialect.arch, dialect.alone)
     # <<<
     # >>> stage 9
     kernel = pipeline(kernel)

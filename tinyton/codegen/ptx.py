@@ -107,6 +107,25 @@ PTX = {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {{%0, %1, %2, %3}}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(shared_address(row)) : "memory");
 }}""",
+    "warpgroup_multiply": """
+{fn} void {name}({c}* sum, unsigned long long x, unsigned long long y) {{  // 64 by {n} sums, 32 bytes
+    asm volatile("{{ .reg .pred on; setp.eq.u32 on, 0, 0;\\n"
+        "wgmma.mma_async.sync.aligned.m64n{n}k{k}.{words} {{{places}}}, {x}, on{more}; }}"
+        : {sums}
+        : "l"(x), "l"(y));
+}}""",
+    "warpgroup_fence": """
+{fn} void warpgroup_fence() {{  // before the first product that uses registers or shared memory anew
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}}""",
+    "warpgroup_sent": """
+{fn} void warpgroup_sent() {{  // the products since are a group
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}}""",
+    "shared_written": """
+{fn} void shared_written() {{  // what this thread has written is seen by the units that read shared memory themselves
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}}""",
     # <<<
     # >>> stage 9
     "copies_asked": """
@@ -138,6 +157,12 @@ for kind, sums, k in (
     c, letter = ("float", "f") if sums == "f32" else ("int", "r")
     name, words = f"multiply_{kind}", f"{sums}.{kind}.{kind}.{sums}"
     PTX[name] = MULTIPLY.format(name=name, c=c, letter=letter, shape=f"m16n8k{k}", words=words)
+DESCRIBE = """
+{{fn}} unsigned long long describe_{width}(const char* at, unsigned int column) {{{{  // of {width}-byte pieces of rows
+    return {word:#x}ull | (unsigned long long)(column >> 4) << 16 | (shared_address(at) >> 4 & 0x3fff);
+}}}}"""
+for kind, width in ((1, 128), (2, 64), (3, 32)):
+    PTX[f"describe_{width}"] = DESCRIBE.format(width=width, word=kind << 62 | 8 * width >> 4 << 32)
 # <<<
 # >>> stage 9
 COPY = """

@@ -63,6 +63,7 @@ class Writer:
         self.text: dict[Value, str] = {}  # scalars: the C that reads them
         self.helpers: dict[str, str] = {}
         self.own_bytes = -(-kernel.shared_bytes // 16) * 16  # the kernel's buffer, and pieces that an op has for itself
+        self.align = 16  # of all of it
         self.most_bytes = 0  # how many those have been
         self.scratch_bytes = 0  # what comes after those, for all others
         self.waiting = False  # whether something is in shared memory that is read behind a barrier
@@ -163,6 +164,7 @@ class Writer:
         self.meet()
         size, place = -(-elements * max(1, dtype.register.itemsize) // 16) * 16, ["shared_memory"]
         if keep:
+            self.align = TILE
             self.own_bytes = -(-self.own_bytes // TILE) * TILE
         if self.own_bytes < self.most_bytes or keep and self.round > 0 and not self.met:
             self.barrier()  # others may still read what was there
@@ -182,6 +184,10 @@ class Writer:
     def barrier(self) -> None:
         if self.threads > 1:
             self.meet()
+            # >>> stage 8
+            if self.waiting and any(op.attrs.get("how") == "wgmma" for op in self.kernel.ops()):
+                self.line(f"{self.use('shared_written')}();")
+            # <<<
             self.line(self.dialect.barrier)
             self.waiting = False
             self.met |= self.depth == self.round
@@ -301,10 +307,11 @@ class Writer:
         head = self.dialect.head.format(**words).split("\n")
         if self.threads > 1:
             head.append(f"    const int thread = {self.dialect.thread};")
+        before = self.dialect.shared.format(align=self.align)
         if self.shared_bytes > STATIC_SHARED and self.dialect.name == "cuda":
-            head.append(f"    extern {self.dialect.shared} char shared_memory[];")
+            head.append(f"    extern {before} char shared_memory[];")
         elif self.shared_bytes:
-            head.append(f"    {self.dialect.shared} char shared_memory[{self.shared_bytes}];")
+            head.append(f"    {before} char shared_memory[{self.shared_bytes}];")
         if self.scratch_bytes:
             head.append(
                 f"    {self.dialect.local}char* const scratch = shared_memory + {max(self.own_bytes, self.most_bytes)};"

@@ -13,10 +13,15 @@ from .convert import pitched, room, stage
 from .rearrange import full_tile
 
 # >>> stage 8
-from .tensor import emit_product, home
+from .tensor import by_warps, home
 
 # <<<
 from .typing import cast_value, constant_dtype, number
+
+# >>> stage 8
+from .warpgroup import by_groups
+
+# <<<
 
 PRECISIONS = ("tf32", "tf32x3", "ieee")
 
@@ -30,8 +35,8 @@ def _emit_dot(e, op):
     """Both matrices go to shared memory; then each thread adds up its elements, one multiplication after the other."""
     x, y, acc = op.operands
     # >>> stage 8
-    if op.attrs.get("how") == "mma":
-        return emit_product(e, op)
+    if how := op.attrs.get("how"):
+        return by_groups(e, op) if how == "wgmma" else by_warps(e, op)
     # <<<
     if e.alone and acc.type.dtype.is_float and acc.type.shape[-1] > 1 and max(x.type.shape) > 1:
         return _emit_blocks(e, op)

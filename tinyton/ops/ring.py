@@ -89,6 +89,7 @@ def copies_asked(b: Builder) -> None:
 
 def _emit_wait(e, op):
     e.line(f"{e.use('copies_wait')}<{op.attrs['later']}>();")
+    e.waiting = True
     e.barrier()
 
 

@@ -17,7 +17,8 @@ WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2",
 
 def home(op: Op, threads: int) -> Layout | None:
     """The layout in which a product on tensor cores has its sums."""
-    return accumulators(op.result.type.shape, threads) if op.attrs.get("how") == "mma" else None
+    how = op.attrs.get("how")
+    return accumulators(op.result.type.shape, threads, tall=how == "wgmma") if how else None
 
 
 # -- tiles in shared memory --------------------------------------------------------------------------------------------
@@ -112,67 +113,88 @@ def place(b: Builder, x: Value, inner: int) -> Value:
 # -- products ----------------------------------------------------------------------------------------------------------
 
 
-def emit_product(e, op: Op) -> None:
-    """Each warp adds up its part of the result, 32 bytes of rows and columns after the other."""
-    out, acc, rank = op.result, op.operands[2], len(op.result.type.shape)
-    pair = [e.operand(v) for v in op.operands[:2]]
-    tiles = [(tile, dims[tile.fast] == rank - 1 - k) for k, (tile, dims) in enumerate(pair)]
-    if e.waiting:
-        e.barrier()
-    dtype, layout = tiles[0][0].dtype, home(op, e.threads)
-    e.declare(out, layout)
-    if e.layout_of(out) != layout:
-        e.declare(out := Value(out.type, "sums"), layout)
-    sums = e.arrays[out][0]
-    e.materialise(acc, sums, layout)
-    warp = [_warp(e, layout, d) for d in range(rank)]
-    runs = {run.dim: run for run in layout.runs() if run.low > 1}  # of pieces of 16 by 8
-    count = {d: 1 << runs[d].bits if d in runs else 1 for d in range(rank)}
-    depth, outer = e.depth, e.depth
+class Product:
+    """What of a product its instructions need to know: ``sums``, the registers of its result, laid out as ``layout``;
+    ``tiles``, what it multiplies, each with True if its rows run along what is multiplied; and by dimension how many
+    ``pieces`` of 16 by 8 a warp has."""
 
-    def loop(name: str, end: int, step: int = 1) -> str:
+    def __init__(self, e, op: Op):
+        self.e, self.op, self.rank = e, op, len(op.result.type.shape)
+        pair = [e.operand(v) for v in op.operands[:2]]
+        self.tiles = [(tile, dims[tile.fast] == self.rank - 1 - k) for k, (tile, dims) in enumerate(pair)]
+        self.dtype, self.layout, self.outer = op.operands[0].type.dtype, home(op, e.threads), e.depth
+        self.bytes = op.operands[0].type.shape[-1] * self.dtype.itemsize  # of a row that is multiplied
+        if e.waiting:
+            e.barrier()
+        e.declare(op.result, self.layout)
+        self.out = op.result
+        if e.layout_of(op.result) != self.layout:
+            e.declare(out := Value(op.result.type, "sums"), self.layout)
+            self.out = out
+        self.sums = e.arrays[self.out][0]
+        e.materialise(op.operands[2], self.sums, self.layout)
+        self.runs = {run.dim: run for run in self.layout.runs() if run.low > 1}
+        self.pieces = [1 << self.runs[d].bits if d in self.runs else 1 for d in range(self.rank)]
+
+    def part(self, d: int, low: int) -> str:
+        """Where the part begins, along a dimension, of threads whose numbers differ in the bits from ``low`` on."""
+        bits = [(i, b[d]) for i, b in enumerate(self.layout.thread) if i >= low and b[d]]
+        return plus(*(self.e.bits_of_thread([i for i, _ in run], run[0][1]) for run in _doubling(bits)))
+
+    def loop(self, name: str, end: int, step: int = 1) -> str:
         """Opens a loop, unless there is one round; gives its variable."""
         if end <= step:
             return "0"
-        v = e.fresh(name)
-        e.line("#pragma unroll")
-        e.line(f"for (int {v} = 0; {v} < {end}; {f'{v} += {step}' if step > 1 else f'++{v}'}) {{")
-        e.depth += 1
+        v = self.e.fresh(name)
+        self.e.line("#pragma unroll")
+        self.e.line(f"for (int {v} = 0; {v} < {end}; {f'{v} += {step}' if step > 1 else f'++{v}'}) {{")
+        self.e.depth += 1
         return v
 
-    def shut(to: int) -> None:
-        while e.depth > to:
-            e.depth -= 1
-            e.line("}")
+    def shut(self, depth: int) -> None:
+        """Closes loops."""
+        while self.e.depth > depth:
+            self.e.depth -= 1
+            self.e.line("}")
 
-    def first(d: int, k: str) -> str:
-        """Where piece ``k`` along a dimension begins."""
-        return plus(warp[d], times(k, runs[d].step) if d in runs else "0")
+    def first(self, d: int, k: str, low: int = 5) -> str:
+        """Where piece ``k`` along a dimension begins, for a warp, or a group of them."""
+        return plus(self.part(d, low), times(k, self.runs[d].step) if d in self.runs else "0")
 
-    batches = [loop("batch", count[0])] if rank > 2 else []
-    batch, row, column = first(0, batches[0]) if batches else "0", rank - 2, rank - 1
-    k = loop("part", op.operands[0].type.shape[-1] * dtype.itemsize, STEP)
+    def register(self, *at: str) -> str:
+        """The first of the sums of a piece."""
+        place = (times(v, 1 << self.runs[d].low) for d, v in enumerate(at) if d in self.runs)
+        return plus(self.sums, *place)
+
+    def end(self) -> None:
+        self.shut(self.outer)
+        self.e.materialise(self.out, *self.e.arrays[self.op.result])
+
+
+def by_warps(e, op: Op) -> None:
+    """Each warp adds up its part of the result, 32 bytes of rows and columns after the other."""
+    p = Product(e, op)
+    *_, rows, columns = p.pieces
+    batches = [p.loop("batch", p.pieces[0])] if p.rank > 2 else []
+    batch = p.first(0, batches[0]) if batches else "0"
+    k = p.loop("part", p.bytes, STEP)
     left, right = e.fresh("left"), e.fresh("right")
-    e.line(f"unsigned int {left}[{4 * count[row]}], {right}[{2 * count[column]}];")
+    e.line(f"unsigned int {left}[{4 * rows}], {right}[{2 * columns}];")
     depth = e.depth
-    i = loop("i", count[row])
-    _read(e, tiles[0], f"{left} + {times(i, 4)}", batch, first(row, i), k, False)
-    shut(depth)
-    j = loop("j", count[column], 2)
-    _read(e, tiles[1], f"{right} + {times(j, 2)}", batch, first(column, j), k, True)
-    shut(depth)
-    if dtype is float32:
-        for words, n in ((left, 4 * count[row]), (right, 2 * count[column])):
-            w = loop("w", n)
-            e.line(f"{words}[{w}] = {e.use('tf32_bits')}({e.use('float_of')}({words}[{w}]));")
-            shut(depth)
-    i, j = loop("i", count[row]), loop("j", count[column])
-    at = zip([*batches, i, j], range(rank), strict=True)
-    place = plus(*(times(v, 1 << runs[d].low) for v, d in at if d in runs))
-    multiply = e.use(f"multiply_{KINDS[dtype.name]}")
-    e.line(f"{multiply}({sums} + {place}, {left} + {times(i, 4)}, {right} + {times(j, 2)});")
-    shut(outer)
-    e.materialise(out, *e.arrays[op.result])
+    i = p.loop("i", rows)
+    _read(e, p.tiles[0], f"{left} + {times(i, 4)}", batch, p.first(p.rank - 2, i), k, False)
+    p.shut(depth)
+    j = p.loop("j", columns, 2)
+    _read(e, p.tiles[1], f"{right} + {times(j, 2)}", batch, p.first(p.rank - 1, j), k, True)
+    p.shut(depth)
+    for words, n in ((left, 4 * rows), (right, 2 * columns)) if p.dtype is float32 else ():
+        w = p.loop("w", n)
+        e.line(f"{words}[{w}] = {e.use('tf32_bits')}({e.use('float_of')}({words}[{w}]));")
+        p.shut(depth)
+    i, j = p.loop("i", rows), p.loop("j", columns)
+    multiply = e.use(f"multiply_{KINDS[p.dtype.name]}")
+    e.line(f"{multiply}({p.register(*batches, i, j)}, {left} + {times(i, 4)}, {right} + {times(j, 2)});")
+    p.end()
 
 
 def _read(e, operand: tuple[Placed, bool], to: str, batch: str, first: str, k: str, right: bool) -> None:
@@ -182,19 +204,24 @@ def _read(e, operand: tuple[Placed, bool], to: str, batch: str, first: str, k: s
     tile, straight = operand
     low, second, third = "(thread & 7)", "(thread >> 3 & 1)", "(thread >> 4 & 1)"
     across, along = (third, second) if right else (second, third)
-    if not straight:
+    if straight:
+        row, byte = plus(first, low, times(across, 8)), plus(k, times(along, 16))
+    else:
         row = plus(f"{k} / {tile.dtype.itemsize}" if k != "0" else "0", low, times(along, 8))
         byte = f"({plus(first, times(across, 8))}) * {tile.dtype.itemsize}"
-    else:
-        row, byte = plus(first, low, times(across, 8)), plus(k, times(along, 16))
     read = e.use("load_matrices" if straight else "load_matrices_turned")
     e.line(f"{read}({to}, {tile.at(e, batch, row, byte)});")
 
 
-def _warp(e, layout: Layout, dim: int) -> str:
-    """Where the part of a warp begins."""
-    runs = (run for run in layout.thread_runs() if run.dim == dim and run.low >= 5)
-    return plus(*(e.bits_of_thread(list(range(run.low, run.low + run.bits)), run.step) for run in runs))
+def _doubling(bits: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """Bits with their steps, those together whose steps double."""
+    found: list[list[tuple[int, int]]] = []
+    for i, step in bits:
+        if found and found[-1][-1] == (i - 1, step // 2):
+            found[-1].append((i, step))
+        else:
+            found.append([(i, step)])
+    return found
 
 
 def times(text: str, factor: int) -> str:

@@ -7,15 +7,19 @@ from dataclasses import replace
 from ..dtypes import float32
 from ..ir import Block, Builder, Kernel, Op, Value, walk
 from ..ops.tensor import KINDS, STEP
+from ..ops.warpgroup import GROUP
 
 SINCE = 80  # the architecture, as in sm_80
 LEAST = 16  # rows and columns
+GROUPS = 90  # the architecture that has instructions for groups of four warps, which are for it alone
 
 
-def products(kernel: Kernel, threads: int, arch: int) -> Kernel:
+def products(kernel: Kernel, threads: int, arch: int, alone: bool) -> Kernel:
     """Before: ``matmul x y acc``, which is one fused multiplication and addition after the other. After, on tensor
-    cores: ``p = place x; q = place y; matmul p q acc how=mma``. What is made outside of a loop is placed there."""
-    chosen = {op for op in kernel.ops() if op.name == "matmul" and fits(op, threads, arch)}
+    cores: ``p = place x; q = place y; matmul p q acc how=mma``. What is made outside of a loop is placed there. `arch`
+    is the oldest card that the code is for; ``alone``, if it is for no other."""
+    found = {op: how for op in kernel.ops() if op.name == "matmul" and (how := level(op, threads, arch, alone))}
+    chosen = set(found)
     made = {v: op for op in kernel.ops() for v in op.results}
     placed: dict[tuple[Value, int], Value] = {}
 
@@ -59,7 +63,7 @@ def products(kernel: Kernel, threads: int, arch: int) -> Kernel:
                 for at in operands(op):
                     place(*rooted(*at))
                 pair = (operand(*at) for at in operands(op))
-                op = replace(op, operands=(*pair, op.operands[2]), attrs=op.attrs | {"how": "mma"})
+                op = replace(op, operands=(*pair, op.operands[2]), attrs=op.attrs | {"how": found[op]})
             elif op.blocks:
                 op = replace(op, blocks=tuple(map(block, op.blocks)))
             b.ops.append(op)
@@ -69,10 +73,16 @@ def products(kernel: Kernel, threads: int, arch: int) -> Kernel:
     return replace(kernel, body=block(kernel.body)) if chosen else kernel
 
 
-def fits(op: Op, threads: int, arch: int) -> bool:
-    """Whether tensor cores can compute a product."""
+def level(op: Op, threads: int, arch: int, alone: bool) -> str:
+    """The instructions for a product: "wgmma" of groups of warps, "mma" of warps, or none."""
     (m, k), n = op.operands[0].type.shape[-2:], op.result.type.shape[-1]
     dtype, precision = op.operands[0].type.dtype, op.attrs.get("precision")
     if arch < SINCE or threads < 32 or dtype.name not in KINDS or dtype is float32 and precision != "tf32":
-        return False
-    return m >= LEAST and n >= LEAST and k * dtype.itemsize >= STEP
+        return ""
+    if m < LEAST or n < LEAST or k * dtype.itemsize < STEP:
+        return ""
+    groups = threads // GROUP
+    if arch != GROUPS or not alone or not groups or dtype is float32 or m < 64:
+        return "mma"  # wgmma would cut tf32 off, not round it
+    beside = groups // min(m // 64, groups)  # groups with other columns of the same rows
+    return "wgmma" if n // beside >= 64 or beside == 1 else "mma"

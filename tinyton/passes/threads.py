@@ -20,8 +20,12 @@ class Together(Exception):
 def choose_threads(kernel: Kernel) -> int:
     """The compiler's choice for a GPU: 128 threads, and up to 512 for large tiles: as many as move 16 bytes each where
     all is done element by element, and as many as hold 32 elements each of what is reduced, 16 where loops carry tiles,
-    too, and 64 of what is scanned."""
+    too, and 64 of what is scanned. 256, where that leaves each 64 sums of a product."""
     ops = tuple(kernel.ops())
+    # >>> stage 8
+    if sums := [prod(op.result.type.shape) for op in ops if op.name == "matmul"]:
+        return 2 * BLOCK if max(sums) >= 64 * 2 * BLOCK else BLOCK
+    # <<<
     if all(OPS[op.name].moves or OPS[op.name].kind != "statement" and not OPS[op.name].apart for op in ops):
         places = {op.operands[0].type for op in ops if OPS[op.name].moves}
         wanted = [prod(padded(t.shape)) * t.dtype.itemsize // 16 for t in places]

@@ -1,0 +1,88 @@
+"""Products by warp-groups: four warps together multiply tiles where they lie in shared memory, and tell when they are
+done (PTX ISA, *Asynchronous Warpgroup Level Matrix Instructions*, sm_90a)."""
+
+from __future__ import annotations
+
+from ..ir import Op
+from .tensor import KINDS, STEP, Placed, Product, times
+
+GROUP = 128  # threads
+WIDEST = 256  # columns of one instruction
+WORDS = {"f16": ("f32.f16.f16", 16), "bf16": ("f32.bf16.bf16", 16), "s8": ("s32.s8.s8", 32), "u8": ("s32.u8.u8", 32)}
+
+
+def by_groups(e, op: Op) -> None:
+    """Each warp-group adds up its part of the result, 32 bytes of rows and columns after the other."""
+    p = Product(e, op)
+    columns = min(8 * p.pieces[-1], WIDEST)
+    e.line(f"{e.use('warpgroup_fence')}();")
+    batches = [p.loop("batch", p.pieces[0])] if p.rank > 2 else []
+    batch = p.first(0, batches[0]) if batches else "0"
+    k = p.loop("part", p.bytes, STEP)
+    i, j = p.loop("i", p.pieces[-2]), p.loop("j", p.pieces[-1], WIDEST // 8)
+    starts = p.first(p.rank - 2, i, 7), p.first(p.rank - 1, j, 7)
+    x, y = (_descriptor(e, tile, batch, start, k) for tile, start in zip(p.tiles, starts, strict=True))
+    e.line(f"{_multiply(e, p, columns)}({p.register(*batches, i, j)}, {x}, {y});")
+    p.shut(p.outer)
+    e.line(f"{e.use('warpgroup_sent')}();")
+    e.line(f"{_done(e, p)}({p.sums});")
+    p.end()
+
+
+def _descriptor(e, operand: tuple[Placed, bool], batch: str, first: str, k: str) -> str:
+    """What tells the hardware where rows (or columns) from ``first`` on lie, from byte ``k`` on."""
+    tile, straight = operand
+    row, byte = (
+        (first, k)
+        if straight
+        else (_over(k, tile.dtype.itemsize), times(first if first == "0" else f"({first})", tile.dtype.itemsize))
+    )
+    width = min(128, tile.type.shape[tile.fast] * tile.dtype.itemsize)
+    describe = e.use(f"describe_{width}")
+    return f"{describe}({tile.at(e, batch, row, byte)}, {tile.rows * width})"
+
+
+def _over(text: str, n: int) -> str:
+    return text if text == "0" else f"{text} / {n}"
+
+
+def _listed(parts: list[str], pad: str) -> str:
+    """Parts of a list, eight a line."""
+    return f",\n{pad}".join(", ".join(parts[k : k + 8]) for k in range(0, len(parts), 8))
+
+
+def _multiply(e, p: Product, columns: int) -> str:
+    """The helper that multiplies 64 rows by ``columns``."""
+    words, k = WORDS[kind := KINDS[p.dtype.name]]
+    turned = [not straight for _, straight in p.tiles]
+    name = f"warpgroup_{kind}x{columns}" + "".join(
+        f"_{side}" for side, t in zip(("left", "right"), turned, strict=True) if t
+    )
+    count, letter, c = columns // 2, *(("f", "float") if words[0] == "f" else ("r", "int"))
+    more = ", 1, 1, " + ", ".join(str(int(t)) for t in turned) if p.dtype.is_float else ""
+    text = e.dialect.helpers["warpgroup_multiply"].format(
+        fn=e.dialect.function,
+        name=name,
+        c=c,
+        n=columns,
+        k=k,
+        words=words,
+        places=", ".join(f"%{i}" for i in range(count)),
+        x=f"%{count}, %{count + 1}",
+        more=more,
+        sums=_listed([f'"+{letter}"(sum[{i}])' for i in range(count)], " " * 10),
+    )
+    e.helpers.setdefault(name, text.strip())
+    return name
+
+
+def _done(e, p: Product) -> str:
+    """The helper that waits for the sums. It names each, so that none is read before."""
+    count, letter, c = p.layout.registers, *(("f", "float") if p.dtype.is_float else ("r", "int"))
+    name = f"warpgroup_wait_{c}x{count}"
+    parts = [f'"+{letter}"(sum[{i}])' for i in range(count)]
+    lists = [_listed(parts[i : i + 128], " " * 10) for i in range(0, count, 128)]
+    words = ["wgmma.wait_group.sync.aligned 0;", *[""] * (len(lists) - 1)]
+    body = "\n".join(f'    asm volatile("{w}"\n        : {x} :: "memory");' for w, x in zip(words, lists, strict=True))
+    e.helpers.setdefault(name, f"{e.dialect.function} void {name}({c}* sum) {{\n{body}\n}}")
+    return name
