@@ -464,3 +464,31 @@ def test_operands_of_two_types_have_no_one_value(interpreter):
     """)
     with pytest.raises(tt.TinytonError, match="depends on the path taken: i32 .* or float 0.5"):
         k[1](np.zeros(1, f32), 5)
+
+
+@pytest.mark.parametrize(
+    ("mask", "want"),
+    [
+        ("tt.reshape(tt.trans(i[:, None] + 0 * j), (512, 2)) < 5", lambda q, r: (q * 2 + r) % 512 < 5),
+        ("tt.trans(tt.reshape(i[:, None] + 0 * j, (2, 512))) < 5", lambda q, r: (r * 512 + q) // 2 < 5),
+        ("tt.cumsum(i[:, None] * 0 + j * 0 + 0.5, 1) < 1", lambda q, r: r < 1),
+    ],
+)
+def test_what_is_the_same_along_a_tile_need_not_be_so_elsewhere(mapping, mask, want):
+    k = kernel(f"""
+        @tt.jit
+        def k(x, out):
+            i, j = tt.arange(0, 512), tt.arange(0, 2)
+            rows, columns = i[:, None] * 2 + j, i[:, None] + j * 512
+            m = {mask}
+            for at in tt.static_range(2):
+                p = rows if at == 0 else columns
+                tt.store(out + 1024 * at + p, tt.load(x + p, mask=m, other=-1), mask=m | (j > 5))
+                tt.store(out + 1024 * (2 + at) + p, tt.load(x + p, mask=m, other=-1))
+    """)
+    x, out = np.arange(1024, dtype=i32), np.zeros(4096, i32)
+    k[1](x, out, num_warps=mapping.warps)
+    q, r = np.arange(512)[:, None], np.arange(2)
+    for p, written, read in ((q * 2 + r, out[:1024], out[2048:3072]), (q + r * 512, out[1024:2048], out[3072:])):
+        same_bits(read[p], np.where(want(q, r), p, -1).astype(i32))
+        same_bits(written[p], np.where(want(q, r), p, 0).astype(i32))

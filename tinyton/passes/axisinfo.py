@@ -201,7 +201,10 @@ def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
         if op.name in ("minimum", "maximum") and xs[0].uniform and xs[1].uniform:
             pick = min if op.name == "minimum" else max
             return Info((0,) * rank, min(x.divisor for x in xs), pick(x.low for x in xs), pick(x.high for x in xs))
-    steps = (None,) * rank if entry.writes or entry.apart else _flat(xs, rank)
+    if entry.kind == "view":  # the same elements in other places
+        steps = (0 if xs[0].uniform else None,) * rank
+    else:
+        steps = (None,) * rank if entry.writes or entry.apart or op.blocks else _flat(xs, rank)
     if t.pointer or not t.dtype.is_int:
         return Info(steps)
     known = op.name != "shl" and all(x.within(v.type.dtype) for x, v in zip(xs, op.operands, strict=True))
