@@ -21,7 +21,7 @@ from ..layout import Frame, Layout, blocked
 from ..ops import OPS, mask_of
 
 # >>> stage 8
-from ..ops.tensor import Placed
+from ..ops.tensor import Held, Placed
 
 # <<<
 from ..passes.plan import Plan, identity, padded, seen, viewed
@@ -60,7 +60,7 @@ class Emitter(Writer):
         self.local: set[Value] = set()  # the values of those
         self.arrays: dict[Value, tuple[str, Layout]] = {}  # tiles in registers
         # >>> stage 8
-        self.placed: dict[Value, Placed] = {}  # tiles in shared memory
+        self.placed: dict[Value, Placed | Held] = {}  # tiles in shared memory, or as good as there
         # <<<
         # >>> stage 9
         self.rings: dict[int, Placed] = {}
@@ -143,7 +143,7 @@ class Emitter(Writer):
         return viewed(v, self.made, identity(v))[0]
 
     # >>> stage 8
-    def operand(self, v: Value) -> tuple[Placed, dict[int, int]]:
+    def operand(self, v: Value) -> tuple[Placed | Held, dict[int, int]]:
         """A tile in shared memory that ``v`` is, or is a view of, and which dimension of ``v`` each of its own is."""
         root, frame = viewed(v, self.made, identity(v))
         return self.placed[root], {d: bits[0][0] for d, bits in enumerate(frame) if bits}  # type: ignore[index]

@@ -108,11 +108,11 @@ PTX = {
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(shared_address(row)) : "memory");
 }}""",
     "warpgroup_multiply": """
-{fn} void {name}({c}* sum, unsigned long long x, unsigned long long y) {{  // 64 by {n} sums, 32 bytes
+{fn} void {name}({c}* sum, {kind} x, unsigned long long y) {{  // 64 by {n} sums, 32 bytes
     asm volatile("{{ .reg .pred on; setp.eq.u32 on, 0, 0;\\n"
-        "wgmma.mma_async.sync.aligned.m64n{n}k{k}.{words} {{{places}}}, {x}, on{more}; }}"
+        "wgmma.mma_async.sync.aligned.m64n{n}k{k}.{words} {{{places}}}, {x}, {y}, on{more}; }}"
         : {sums}
-        : "l"(x), "l"(y));
+        : {given}, "l"(y));
 }}""",
     "warpgroup_fence": """
 {fn} void warpgroup_fence() {{  // before the first product that uses registers or shared memory anew

@@ -65,6 +65,25 @@ class Placed:
         return self.at(e, s.coordinates[0] if rank > 2 else "0", row, times(f"({column})", self.dtype.itemsize))
 
 
+@dataclass(frozen=True)
+class Held:
+    """A left operand of 16-bit elements that is in registers as it is multiplied: as sums are (PTX ISA, *Matrix
+    Fragments*)."""
+
+    type: Type
+    array: str
+
+    def pack(self, p: Product, words: str, rows: int) -> None:
+        """Puts pairs of elements into ``words``, four for each piece of ``rows`` by 32 bytes."""
+        e, parts = p.e, p.bytes // STEP
+        pack = e.use(f"pack_{KINDS[self.type.dtype.name]}")
+        i, k = p.loop("i", rows), p.loop("part", parts)
+        place = [times(f"({plus(times(i, parts), k)})", 8) if plus(i, k) != "0" else "0"]
+        for w, (high, far) in enumerate(((0, 0), (2, 0), (0, 4), (2, 4))):
+            at, to = plus(*place, str(high + far)), plus(times(i, 4 * parts), times(k, 4), str(w))
+            e.line(f"{words}[{to}] = {pack}({self.array}[{at}], {self.array}[{plus(at, '1')}]);")
+
+
 def size(t: Type) -> int:
     """The bytes of a tile."""
     return prod(t.shape) * t.dtype.itemsize
@@ -93,6 +112,9 @@ def put(e, dtype: DType, width: int) -> str:
 
 def _emit_place(e, op):
     (x,) = op.operands
+    if held(e, op):
+        e.placed[op.result] = Held(x.type, e.arrays[x][0])
+        return
     layout, dtype, name = e.own_layout(x), x.type.dtype, e.fresh(f"{x.name or op.result.name or 'operand'}_tile")
     e.line(f"char* const {name} = (char*){e.shared(uint8, size(x.type), keep=True)};")
     tile = e.placed[op.result] = Placed(x.type, runs_along(layout, x.type, op.attrs["inner"]), name)
@@ -103,11 +125,21 @@ def _emit_place(e, op):
     e.waiting = True
 
 
+def held(e, op: Op) -> bool:
+    """Whether a tile need not be placed, as each warp has in registers what it multiplies."""
+    (x,), how = op.operands, op.attrs.get("left")
+    if not how or x not in e.arrays or x.type.dtype.itemsize != 2 or op.attrs["inner"] != 1 or len(x.type.shape) != 2:
+        return False
+    layout = e.arrays[x][1]
+    return layout == accumulators(x.type.shape, e.threads, how == "wgmma") and not any(b[1] for b in layout.thread[5:])
+
+
 @op(numpy=lambda run, op, x: x, emit=_emit_place, kind="statement", public=False, placed=True)
-def place(b: Builder, x: Value, inner: int) -> Value:
+def place(b: Builder, x: Value, inner: int, **left: str) -> Value:
     """A tile in shared memory, from where it is multiplied along dimension ``inner``. The threads have to meet before
-    that."""
-    return b.add("place", (x,), x.type, inner=inner)
+    that. ``left`` names the instructions that take it as their left operand, if it is that alone: then it may stay in
+    registers."""
+    return b.add("place", (x,), x.type, inner=inner, **left)
 
 
 # -- products ----------------------------------------------------------------------------------------------------------
@@ -121,7 +153,8 @@ class Product:
     def __init__(self, e, op: Op):
         self.e, self.op, self.rank = e, op, len(op.result.type.shape)
         pair = [e.operand(v) for v in op.operands[:2]]
-        self.tiles = [(tile, dims[tile.fast] == self.rank - 1 - k) for k, (tile, dims) in enumerate(pair)]
+        straight = (isinstance(x, Held) or dims[x.fast] == self.rank - 1 - k for k, (x, dims) in enumerate(pair))
+        self.tiles = [(x, way) for (x, _), way in zip(pair, straight, strict=True)]
         self.dtype, self.layout, self.outer = op.operands[0].type.dtype, home(op, e.threads), e.depth
         self.bytes = op.operands[0].type.shape[-1] * self.dtype.itemsize  # of a row that is multiplied
         if e.waiting:
@@ -166,6 +199,21 @@ class Product:
         place = (times(v, 1 << self.runs[d].low) for d, v in enumerate(at) if d in self.runs)
         return plus(self.sums, *place)
 
+    def held(self, rows: int) -> str:
+        """The array of words that are the left operand, ``rows`` pieces by 32 bytes; empty if it is in memory."""
+        tile, depth = self.tiles[0][0], self.e.depth
+        if not isinstance(tile, Held):
+            return ""
+        words = self.e.fresh("left")
+        self.e.line(f"unsigned int {words}[{4 * rows * (self.bytes // STEP)}];")
+        tile.pack(self, words, rows)
+        self.shut(depth)
+        return words
+
+    def word(self, words: str, i: str, k: str) -> str:
+        """The words of a piece that is held; ``k`` counts bytes."""
+        return plus(words, times(i, 4 * (self.bytes // STEP)), f"{k} / {STEP // 4}" if k != "0" else "0")
+
     def end(self) -> None:
         self.shut(self.outer)
         self.e.materialise(self.out, *self.e.arrays[self.op.result])
@@ -175,15 +223,17 @@ def by_warps(e, op: Op) -> None:
     """Each warp adds up its part of the result, 32 bytes of rows and columns after the other."""
     p = Product(e, op)
     *_, rows, columns = p.pieces
+    words = p.held(rows)
     batches = [p.loop("batch", p.pieces[0])] if p.rank > 2 else []
     batch = p.first(0, batches[0]) if batches else "0"
     k = p.loop("part", p.bytes, STEP)
     left, right = e.fresh("left"), e.fresh("right")
-    e.line(f"unsigned int {left}[{4 * rows}], {right}[{2 * columns}];")
+    e.line(f"unsigned int {'' if words else f'{left}[{4 * rows}], '}{right}[{2 * columns}];")
     depth = e.depth
-    i = p.loop("i", rows)
-    _read(e, p.tiles[0], f"{left} + {times(i, 4)}", batch, p.first(p.rank - 2, i), k, False)
-    p.shut(depth)
+    if not words:
+        i = p.loop("i", rows)
+        _read(e, p.tiles[0], f"{left} + {times(i, 4)}", batch, p.first(p.rank - 2, i), k, False)
+        p.shut(depth)
     j = p.loop("j", columns, 2)
     _read(e, p.tiles[1], f"{right} + {times(j, 2)}", batch, p.first(p.rank - 1, j), k, True)
     p.shut(depth)
@@ -193,7 +243,8 @@ def by_warps(e, op: Op) -> None:
         p.shut(depth)
     i, j = p.loop("i", rows), p.loop("j", columns)
     multiply = e.use(f"multiply_{KINDS[p.dtype.name]}")
-    e.line(f"{multiply}({p.register(*batches, i, j)}, {left} + {times(i, 4)}, {right} + {times(j, 2)});")
+    x = p.word(words, i, k) if words else f"{left} + {times(i, 4)}"
+    e.line(f"{multiply}({p.register(*batches, i, j)}, {x}, {right} + {times(j, 2)});")
     p.end()
 
 

@@ -15,14 +15,16 @@ def by_groups(e, op: Op) -> None:
     """Each warp-group adds up its part of the result, 32 bytes of rows and columns after the other."""
     p = Product(e, op)
     columns = min(8 * p.pieces[-1], WIDEST)
+    words = p.held(p.pieces[-2])
     e.line(f"{e.use('warpgroup_fence')}();")
     batches = [p.loop("batch", p.pieces[0])] if p.rank > 2 else []
     batch = p.first(0, batches[0]) if batches else "0"
     k = p.loop("part", p.bytes, STEP)
     i, j = p.loop("i", p.pieces[-2]), p.loop("j", p.pieces[-1], WIDEST // 8)
     starts = p.first(p.rank - 2, i, 7), p.first(p.rank - 1, j, 7)
-    x, y = (_descriptor(e, tile, batch, start, k) for tile, start in zip(p.tiles, starts, strict=True))
-    e.line(f"{_multiply(e, p, columns)}({p.register(*batches, i, j)}, {x}, {y});")
+    x = p.word(words, i, k) if words else _descriptor(e, p.tiles[0], batch, starts[0], k)
+    y = _descriptor(e, p.tiles[1], batch, starts[1], k)
+    e.line(f"{_multiply(e, p, columns, bool(words))}({p.register(*batches, i, j)}, {x}, {y});")
     p.shut(p.outer)
     e.line(f"{e.use('warpgroup_sent')}();")
     e.line(f"{_done(e, p)}({p.sums});")
@@ -51,15 +53,20 @@ def _listed(parts: list[str], pad: str) -> str:
     return f",\n{pad}".join(", ".join(parts[k : k + 8]) for k in range(0, len(parts), 8))
 
 
-def _multiply(e, p: Product, columns: int) -> str:
-    """The helper that multiplies 64 rows by ``columns``."""
+def _multiply(e, p: Product, columns: int, held: bool) -> str:
+    """The helper that multiplies 64 rows, in memory or ``held`` in registers, by ``columns``."""
     words, k = WORDS[kind := KINDS[p.dtype.name]]
     turned = [not straight for _, straight in p.tiles]
     name = f"warpgroup_{kind}x{columns}" + "".join(
         f"_{side}" for side, t in zip(("left", "right"), turned, strict=True) if t
     )
     count, letter, c = columns // 2, *(("f", "float") if words[0] == "f" else ("r", "int"))
-    more = ", 1, 1, " + ", ".join(str(int(t)) for t in turned) if p.dtype.is_float else ""
+    more = ", 1, 1, " + ", ".join(str(int(t)) for t in turned[held:]) if p.dtype.is_float else ""
+    if held:
+        name += "_held"
+    word = [f"%{count + i}" for i in range(4)]
+    left = ("const unsigned int*", f"{{{', '.join(word)}}}", ", ".join(f'"r"(x[{i}])' for i in range(4)))
+    kind, x, given = left if held else ("unsigned long long", word[0], '"l"(x)')
     text = e.dialect.helpers["warpgroup_multiply"].format(
         fn=e.dialect.function,
         name=name,
@@ -68,7 +75,10 @@ def _multiply(e, p: Product, columns: int) -> str:
         k=k,
         words=words,
         places=", ".join(f"%{i}" for i in range(count)),
-        x=f"%{count}, %{count + 1}",
+        kind=kind,
+        x=x,
+        y=f"%{count + (4 if held else 1)}",
+        given=given,
         more=more,
         sums=_listed([f'"+{letter}"(sum[{i}])' for i in range(count)], " " * 10),
     )

@@ -8,6 +8,7 @@ from ..dtypes import float32
 from ..ir import Block, Builder, Kernel, Op, Value, walk
 from ..ops.tensor import KINDS, STEP
 from ..ops.warpgroup import GROUP
+from .fold import fold
 
 SINCE = 80  # the architecture, as in sm_80
 LEAST = 16  # rows and columns
@@ -34,6 +35,10 @@ def products(kernel: Kernel, threads: int, arch: int, alone: bool) -> Kernel:
         """The tiles of a product, each with the dimension along which it is multiplied."""
         return [(v, len(v.type.shape) - 1 - k) for k, v in enumerate(op.operands[:2])]
 
+    sides = [(k, rooted(*at), op) for op in chosen for k, at in enumerate(operands(op))]
+    rights = {at for k, at, _ in sides if k}
+    lefts = {at: {"left": found[op]} for _, at, op in sides if at not in rights}
+
     def block(old: Block) -> Block:
         b = Builder()
         deeper = {inner for op in old.ops for block in op.blocks for inner in walk(block)} & chosen
@@ -41,7 +46,7 @@ def products(kernel: Kernel, threads: int, arch: int, alone: bool) -> Kernel:
 
         def place(v: Value, inner: int) -> None:
             if (v, inner) not in placed:
-                placed[v, inner] = b.add("place", (v,), v.type, inner=inner)
+                placed[v, inner] = b.add("place", (v,), v.type, inner=inner, **lefts.get((v, inner), {}))
 
         def operand(v: Value, inner: int) -> Value:
             """What a product reads in place of ``v``."""
@@ -70,7 +75,7 @@ def products(kernel: Kernel, threads: int, arch: int, alone: bool) -> Kernel:
             place_for(op.results)
         return Block(old.params, tuple(b.ops), old.yields)
 
-    return replace(kernel, body=block(kernel.body)) if chosen else kernel
+    return fold(replace(kernel, body=block(kernel.body))) if chosen else kernel
 
 
 def level(op: Op, threads: int, arch: int, alone: bool) -> str:
