@@ -10,16 +10,35 @@ import numpy as np
 import pytest
 
 import tinyton as tt
+from tests import emulator
 from tinyton.passes.threads import choose_threads
 
 EXECUTORS = [name for name, why in tt.backends.available().items() if why is None]
+EMULATED = [] if emulator.unusable() else ["emulator"]  # runs the CUDA text of the suites that are about kernels
+EMULATED_WARPS = (None, 1, 4)
+SUITES = """atomic attack block_pointers calls control descriptors everyday field flow fma fuzz hints instructions math
+    memory ops order prefetch print random reductions reference scans seed select shapes share tensor tile_arrays
+    tile_atomic tile_debug tile_matmul tile_memory tile_ops tile_python tile_reductions tiny_ton tuples types""".split()
 _texts = count()
+emulator.register()
+
+
+def pytest_collection_modifyitems(items):
+    """The emulator runs what is in SUITES alone."""
+
+    def wanted(item):
+        params = getattr(item, "callspec", None) and item.callspec.params.values()
+        emulated = any(x == "emulator" or type(x) is tuple and "emulator" in x for x in params or ())
+        return not emulated or item.path.stem.removeprefix("test_") in SUITES
+
+    items[:] = filter(wanted, items)
 
 
 def mappings(*warps):
     """Parameters for `mapping`: executors with numbers of warps a program. None is the executor's own thread count, the
     only one for the interpreter, which has no threads; for OpenCL on a CPU, that of a GPU is another one."""
-    pairs = [(name, n) for name in EXECUTORS for n in warps if name != "interpreter" or n is None]
+    fits = {"interpreter": (None,), "emulator": EMULATED_WARPS}
+    pairs = [(name, n) for name in [*EXECUTORS, *EMULATED] for n in warps if n in fits.get(name, warps)]
     params = [pytest.param(pair, id=f"{pair[0]}-{pair[1] or 'default'}") for pair in pairs]
     gpu = pytest.param(("opencl as a GPU", None), id="opencl-gpu")
     return params + [gpu] * (("opencl", None) in pairs)
@@ -53,6 +72,8 @@ def choose(name, monkeypatch):
     monkeypatch.setenv("TINYTON_BACKEND", name)
     if name == "opencl":
         monkeypatch.setenv("TINYTON_BUILD_OPTIONS", "-cl-opt-disable")
+    if name == "emulator":
+        tt.backends.current().restart()
     if as_gpu:
         opencl = tt.backends.current()
         monkeypatch.setattr(opencl, "default_threads", choose_threads)
@@ -60,7 +81,7 @@ def choose(name, monkeypatch):
     return name
 
 
-@pytest.fixture(params=EXECUTORS)
+@pytest.fixture(params=[*EXECUTORS, *EMULATED])
 def executor(request, monkeypatch):
     """Each executor of this machine, by name."""
     choose(request.param, monkeypatch)
@@ -72,6 +93,14 @@ def mapping(request, monkeypatch):
     """Each executor with each thread mapping, by name and number of warps; launch with ``num_warps=mapping.warps``."""
     executor, warps = request.param
     return Mapping(choose(executor, monkeypatch), warps)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    report = yield
+    if report.failed and "emulator" in item.nodeid:
+        report.sections.append(("emulator", f"to repeat it: TINYTON_EMULATOR_SEED={emulator.SEED}"))
+    return report
 
 
 @pytest.fixture

@@ -224,7 +224,7 @@ def test_assembly_compiles():
 
 
 def test_assembly_on_other_executors(executor):
-    if executor == "cuda":
+    if executor in ("cuda", "emulator"):
         x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.int32)
         kernel("""
 @tt.jit

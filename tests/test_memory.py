@@ -451,6 +451,8 @@ def test_the_emitted_index_is_64_bits_wide_where_32_may_not_do(name, monkeypatch
 
 
 def test_an_array_beyond_two_giga_elements(executor):
+    if executor == "emulator":
+        pytest.skip("it copies all of the array")
     x = np.zeros((1 << 31) + 8, np.int8)  # the pages that nobody touches take no memory
     try:
         kernel(FAR)[3](x, 1 << 30)

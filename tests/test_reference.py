@@ -36,8 +36,14 @@ EXAMPLES = {name: inspect.getdoc(x) for name, x in DOCUMENTED.items() if ">>>" i
 EXAMPLES |= {"tt": tt.__doc__, "ct": ct.__doc__}
 
 
+OF_DEVICES = ["tt.autotune", "tt.bench", "tt.raw", "tt.roofline", "tt.sweep", "tt.viz.timeline"]
+OF_DEVICES += ["ct.tune.exhaustive_search"]  # which have clocks
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example(name, executor, monkeypatch):
+    if executor == "emulator" and name in OF_DEVICES:
+        pytest.skip("the emulator is no device")
     if name == "tt.compile":  # by nvcc, for which options of OpenCL are none
         monkeypatch.delenv("TINYTON_BUILD_OPTIONS", raising=False)
     test = doctest.DocTestParser().get_doctest(EXAMPLES[name], {}, f"{name} on {executor}", name, 0)

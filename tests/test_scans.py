@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import tinyton as tt
-from conftest import EXECUTORS, choose, kernel, lowered
+from conftest import EMULATED, EXECUTORS, choose, kernel, lowered
 
-THREADS = {"interpreter": [None], "opencl": [1, 32, 128, 512], "cuda": [32, 128, 512]}
-PLACES = [pytest.param((name, n), id=f"{name}-{n}") for name in EXECUTORS for n in THREADS[name]]
+THREADS = {"interpreter": [None], "opencl": [1, 32, 128, 512], "cuda": [32, 128, 512], "emulator": [32, 512]}
+PLACES = [pytest.param((name, n), id=f"{name}-{n}") for name in EXECUTORS + EMULATED for n in THREADS[name]]
 
 
 @pytest.fixture(params=PLACES)

@@ -58,9 +58,9 @@ def test_each_block_has_its_own_entry(executor):
     scale._cache.clear()
     x, out = numbers(16), np.zeros(16, np.float32)
     for block, entries in ((16, 1), (64, 2), (16, 2), (64, 2), (32, 3)):
-        scale[(1,)](x, out, 16, block)
+        scale[(1,)](x, out, 15, block)
         assert len(scale._cache) == entries
-    scale[(1,)](x, out, 15, BLOCK=16)  # N is a run-time argument: no new kernel
+    scale[(1,)](x, out, 14, BLOCK=16)  # N is a run-time argument: no new kernel
     assert len(scale._cache) == 3
     assert sorted(compiled.constants["BLOCK"] for compiled in scale._cache.values()) == [16, 32, 64]
 

@@ -406,6 +406,8 @@ def test_latency_is_checked(interpreter, latency):
 
 def test_flags_between_programs(executor):
     """Each program waits for the one before it: what that one has written is there."""
+    if executor == "emulator":
+        pytest.skip("one program runs after another")
 
     @ct.kernel
     def chain(flag, total, out):

@@ -114,6 +114,9 @@ PTX = {
         : {sums}
         : {given}, "l"(y));
 }}""",
+    "warpgroup_names": """
+    asm volatile("{words}"
+        : {sums} :: "memory");""",
     "warpgroup_fence": """
 {fn} void warpgroup_fence() {{  // before the first product that uses registers or shared memory anew
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");

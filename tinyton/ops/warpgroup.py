@@ -93,6 +93,7 @@ def _done(e, p: Product) -> str:
     parts = [f'"+{letter}"(sum[{i}])' for i in range(count)]
     lists = [_listed(parts[i : i + 128], " " * 10) for i in range(0, count, 128)]
     words = ["wgmma.wait_group.sync.aligned 0;", *[""] * (len(lists) - 1)]
-    body = "\n".join(f'    asm volatile("{w}"\n        : {x} :: "memory");' for w, x in zip(words, lists, strict=True))
-    e.helpers.setdefault(name, f"{e.dialect.function} void {name}({c}* sum) {{\n{body}\n}}")
+    part = e.dialect.helpers["warpgroup_names"]
+    body = "".join(part.format(words=w, sums=x) for w, x in zip(words, lists, strict=True))
+    e.helpers.setdefault(name, f"{e.dialect.function} void {name}({c}* sum) {{{body}\n}}")
     return name
