@@ -87,6 +87,13 @@ best = tt.full((B,), float("-inf"), tt.float32)
 for k in range(0, n, B):
     best = tt.maximum(best, tt.load(x + k + i, mask=k + i < n, other=float("-inf")))
 tt.store(out, tt.max(best))""",
+    "a loop, a mask that is the same in all rounds": """
+acc, lost = tt.zeros((B,), tt.float32), tt.zeros((B,), tt.float32)
+for k in range(n):
+    term = tt.load(x + k + i, mask=i < m) + lost
+    new = acc + term
+    lost, acc = term - (new - acc), new
+tt.store(out + i, acc, mask=i < m)""",
 }
 WRONG = {  # with the line of the load, and what is said
     "max": (X.format(fill=0) + "tt.store(out, tt.max(v))", 5, "maximum in line 6", "-inf"),

@@ -145,7 +145,11 @@ def _fills(kernel: Kernel) -> Iterator[Finding]:
             step = lane.made.get(result)
             if step and step.name in ACCUMULATE and param in step.operands and param.type.shape:
                 (other,) = [v for v in step.operands if v is not param] or [param]
-                inside = {r for o in walk(op.blocks[0]) for r in o.results}
+                inside = set(op.blocks[0].params)  # and all that may be otherwise in the next round
+                for o in walk(op.blocks[0]):
+                    inside.update(p for block in o.blocks for p in block.params)
+                    if o.blocks or not inside.isdisjoint(o.operands):
+                        inside.update(o.results)
                 how = ACCUMULATE[step.name]
                 yield from lane.check(other, range(len(other.type.shape)), step, how, inside, lane.leaf(param))
 
@@ -267,7 +271,7 @@ class Lane:
 
     def pairs(self, v: Value, axes: Axes, inside: Inside = None) -> Iterator[tuple[Op, np.ndarray, np.ndarray]]:
         """Masked loads that ``v`` depends on, with ``v`` where all masks are on and where this one is off, as are then
-        those of other loads, unless there is more on that lane. ``inside`` restricts that to masks computed there."""
+        those of other loads, unless there is more on that lane. ``inside`` restricts that to masks among its values."""
         traced = [(self.made[x], where) for x, where in self.trace(v, axes, _lanewise) if x in self.made]
         more = {op.result: self.leaf(op.result)[::-1] for op, _ in traced if OPS[op.name].moves and not _mask(op)}
         masked = [(op, self.conditions(_mask(op), where)) for op, where in traced if _mask(op)]  # type: ignore[arg-type]
