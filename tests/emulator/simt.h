@@ -30,6 +30,7 @@ namespace simt {
 void pause();                              // somebody else may go on
 bool toss();                               // one or the other
 unsigned thread();                         // number in the block
+unsigned long block();                     // number of all that have been
 void* shared(const void* tag, size_t size, size_t align);  // of the block: new for a new tag
 void* dynamic(size_t align);
 uint32_t window(const void* at);  // an address in shared memory as PTX counts it
@@ -196,3 +197,4 @@ inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
 inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
 inline int __ffs(int x) { return __builtin_ffs(x); }
 #include "ptx.h"
+#include "tensor.h"

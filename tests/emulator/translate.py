@@ -98,5 +98,6 @@ def call(instruction: str, args: str, operands: list[tuple[str, bool]]) -> str:
             return f"ptx::{'out' if results else 'in'}({', '.join(map(value, inside))})"
         return value(word)
 
-    name = re.sub(r"\.|::", "_", instruction)
-    return f"ptx::{name}({', '.join(argument(word) for word in pieces(args, ',') if word)})"
+    columns = re.search(r"(?<=\.m64)n(\d+)(?=k)", instruction)  # of wgmma
+    name = re.sub(r"(?<=\.m64)n\d+|(\.|::)", lambda m: "_" * bool(m[1]), instruction)
+    return f"ptx::{name}{f'<{columns[1]}>' if columns else ''}({', '.join(argument(word) for word in pieces(args, ',') if word)})"
