@@ -237,9 +237,9 @@ def by_warps(e, op: Op) -> None:
     j = p.loop("j", columns, 2)
     _read(e, p.tiles[1], f"{right} + {times(j, 2)}", batch, p.first(p.rank - 1, j), k, True)
     p.shut(depth)
-    for words, n in ((left, 4 * rows), (right, 2 * columns)) if p.dtype is float32 else ():
+    for side, n in ((left, 4 * rows), (right, 2 * columns)) if p.dtype is float32 else ():
         w = p.loop("w", n)
-        e.line(f"{words}[{w}] = {e.use('tf32_bits')}({e.use('float_of')}({words}[{w}]));")
+        e.line(f"{side}[{w}] = {e.use('tf32_bits')}({e.use('float_of')}({side}[{w}]));")
         p.shut(depth)
     i, j = p.loop("i", rows), p.loop("j", columns)
     multiply = e.use(f"multiply_{KINDS[p.dtype.name]}")
