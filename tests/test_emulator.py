@@ -11,6 +11,9 @@ import tinyton as tt
 from conftest import choose, kernel, lowered
 from tests import emulator
 from tests.emulator.translate import translate
+from tinyton.backends import nvcc
+from tinyton.codegen.dialect import CUDA
+from tinyton.codegen.ptx import PTX
 
 pytestmark = pytest.mark.skipif(emulator.unusable() is not None, reason=str(emulator.unusable()))
 SUM = """
@@ -187,6 +190,192 @@ def test_half_precision_is_rounded_as_numpy_does(card):
         for got, dtype in zip(out, (np.float16, ml_dtypes.bfloat16), strict=True):
             want = x.astype(dtype).view(np.uint16)
             assert ((got == want) | np.isnan(x)).all() and np.isnan(got.view(dtype)[np.isnan(x)].astype(float)).all()
+
+
+# -- tensor cores, and what goes on by itself --------------------------------------------------------------------------
+
+FRAGMENTS = """
+template <class T> __device__ unsigned int bits(const T* at) { unsigned int b = 0; memcpy(&b, at, 4); return b; }
+template <int P, class T> __device__ void fragments(const T* x, const T* y, int k, unsigned int* a, unsigned int* b) {
+    const int row = threadIdx.x / 4, at = threadIdx.x % 4 * P;  // P elements a register; y is turned
+    a[0] = bits(x + row * k + at), a[1] = bits(x + (row + 8) * k + at), b[0] = bits(y + row * k + at);
+    const int then = at + 4 * P;
+    a[2] = bits(x + row * k + then), a[3] = bits(x + (row + 8) * k + then), b[1] = bits(y + row * k + then);
+}
+__global__ void k(const TYPE* x, const TYPE* y, SUM* out) {
+    unsigned int a[4], b[2];
+    SUM d[4] = {1, 2, 3, 4};
+    fragments<4 / sizeof(TYPE)>(x, y, DEPTH, a, b);
+    multiply_KIND(d, a, b);
+    const int row = threadIdx.x / 4, column = threadIdx.x % 4 * 2;
+    out[row * 8 + column] = d[0], out[row * 8 + column + 1] = d[1];
+    out[row * 8 + 64 + column] = d[2], out[row * 8 + 64 + column + 1] = d[3];
+}"""
+F64 = """
+__global__ void k(const double* x, const double* y, double* out) {
+    const int row = threadIdx.x / 4, k = threadIdx.x % 4;
+    double d[2] = {1, 2};
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+        : "+d"(d[0]), "+d"(d[1]) : "d"(x[row * 4 + k]), "d"(y[row * 4 + k]));
+    out[row * 8 + 2 * k] = d[0], out[row * 8 + 2 * k + 1] = d[1];
+}"""
+MATRICES = """
+__global__ void k(unsigned short* x, unsigned int* out) {
+    __shared__ __align__(16) unsigned short m[32 * 8];
+    const int t = threadIdx.x;
+    for (int k = 0; k < 8; ++k) m[t * 8 + k] = x[t * 8 + k];
+    __syncthreads();
+    const unsigned int row = (unsigned int)__cvta_generic_to_shared(m + t % 32 * 8);
+    unsigned int* a = out + t * 8;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+        : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+        : "=r"(a[4]), "=r"(a[5]) : "r"(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(a[6]) : "r"(row + 0));
+}"""
+COPIES = """
+__global__ void k(const int* x, int* out) {
+    __shared__ __align__(16) int m[4 * 128];
+    __shared__ __align__(16) int n[4 * 128];
+    const int t = threadIdx.x;
+    const unsigned int to = (unsigned int)__cvta_generic_to_shared(m + 4 * t);
+    const unsigned int then = (unsigned int)__cvta_generic_to_shared(n + 4 * t);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(x + 4 * t) : "memory");
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" :: "r"(then + 8), "l"(x + 4 * t), "r"(4) : "memory");
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    asm volatile("cp.async.wait_group LATER;" ::: "memory");
+    for (int k = 0; k < 2; ++k) out[4 * t + k] = m[4 * t + k], out[4 * t + 2 + k] = n[4 * t + 2 + k];
+}"""
+KINDS = {
+    "f16": ("unsigned short", np.float16, "float", 16),
+    "bf16": ("unsigned short", ml_dtypes.bfloat16, "float", 16),
+    "tf32": ("float", np.float32, "float", 8),
+    "s8": ("signed char", np.int8, "int", 32),
+    "u8": ("unsigned char", np.uint8, "int", 32),
+}
+
+
+def product(kind):
+    word, _, sums, depth = KINDS[kind]
+    head = PTX[f"multiply_{kind}"].format(fn=CUDA.function)
+    text = FRAGMENTS.replace("TYPE", word).replace("SUM", sums).replace("DEPTH", str(depth))
+    return head + text.replace("KIND", kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_product_of_a_warp(card, kind):
+    _, dtype, sums, depth = KINDS[kind]
+    rng = np.random.default_rng()
+    x, y = (rng.integers(0 if kind == "u8" else -9, 10, (n, depth)).astype(dtype) for n in (16, 8))
+    out = np.zeros((16, 8), "f4" if sums == "float" else "i4")
+    run(card, product(kind), x, y, out, threads=32)
+    start = np.tile([[1, 2]], (16, 4)) + 2 * (np.arange(16) >= 8)[:, None]
+    assert (out == x.astype(float) @ y.astype(float).T + start).all()
+
+
+def test_product_of_a_warp_in_float64(card):
+    x, y = np.random.default_rng().standard_normal((2, 8, 4))
+    out = np.zeros((8, 8))
+    run(card, F64, x, y, out, threads=32)
+    np.testing.assert_allclose(out, x @ y.T + np.tile([1, 2], 4), rtol=1e-14, atol=1e-14)
+
+
+def test_matrices_of_a_warp(card):
+    x = np.random.default_rng().integers(0, 1 << 16, (4, 8, 8)).astype(np.uint16)
+    out = np.zeros((32, 8), np.uint32)
+    run(card, MATRICES, x, out, threads=32)
+    pairs = x.reshape(4, 8, 4, 2)
+    rows = (pairs[..., 0] + (pairs[..., 1].astype(np.uint32) << 16)).reshape(4, 32)
+    turned = x.transpose(0, 2, 1).reshape(4, 8, 4, 2)
+    columns = (turned[..., 0] + (turned[..., 1].astype(np.uint32) << 16)).reshape(4, 32)
+    assert (out[:, :4].T == rows).all() and (out[:, 4:6].T == columns[:2]).all() and (out[:, 6] == rows[0]).all()
+
+
+def test_a_copy_is_there_when_it_is_waited_for(card):
+    """Before that, some are and some are not."""
+    x = np.arange(1, 513, dtype=np.int32).reshape(128, 4)
+    want = np.stack([x[:, 0], x[:, 1], x[:, 0], 0 * x[:, 0]], 1)
+    for later in range(3):
+        out = np.zeros_like(want)
+        run(card, COPIES.replace("LATER", str(later)), x, out)
+        there = (out == want).reshape(128, 2, 2).all((0, 2)), (out == want).reshape(128, 2, 2).any((0, 2))
+        assert [w.tolist() for w in there] == [[later < 2, later < 1], [True, True]]
+
+
+@pytest.mark.nvcc
+@pytest.mark.skipif(nvcc.find("nvcc") is None, reason="nvcc is not installed: pip install 'tinyton[nvcc]'")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_nvcc_takes_these_texts(arch):
+    texts = [*map(product, KINDS), F64, MATRICES, COPIES.replace("LATER", "0")]
+    text = "\n".join(f"namespace t{k} {{{one}}}" for k, one in enumerate(texts))
+    assert nvcc.to_ptx(text, arch, ["-std=c++17"]).count(b"mma.sync") == 6
+
+
+PRODUCT = """
+@tt.jit
+def k(a, b, c, M, N, K, TURNED: tt.constexpr, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr, SUM: tt.constexpr):
+    i = tt.program_id(0) * BM + tt.arange(0, BM)
+    j = tt.program_id(1) * BN + tt.arange(0, BN)
+    acc = tt.zeros((BM, BN), SUM)
+    for first in range(0, K, BK):
+        k = first + tt.arange(0, BK)
+        if TURNED:
+            x = tt.trans(tt.load(a + k[:, None] * M + i[None, :], mask=(i[None, :] < M) & (k[:, None] < K)))
+            y = tt.trans(tt.load(b + j[:, None] * K + k[None, :], mask=(j[:, None] < N) & (k[None, :] < K)))
+        else:
+            x = tt.load(a + i[:, None] * K + k[None, :], mask=(i[:, None] < M) & (k[None, :] < K))
+            y = tt.load(b + k[:, None] * N + j[None, :], mask=(j[None, :] < N) & (k[:, None] < K))
+        acc = tt.dot(x, y, acc, input_precision="tf32")
+    tt.store(c + i[:, None] * N + j[None, :], acc, mask=(i[:, None] < M) & (j[None, :] < N))
+"""
+M, N, K = 100, 72, 80
+
+
+def factors(kind):
+    _, dtype, sums, _ = KINDS[kind]
+    rng = np.random.default_rng()
+    a, b = (rng.integers(0 if kind == "u8" else -4, 5, shape).astype(dtype) for shape in ((M, K), (K, N)))
+    return a, b, np.zeros((M, N), "f4" if sums == "float" else "i4")
+
+
+@pytest.mark.parametrize("tile", [(64, 64, 32), (16, 32, 64), (128, 32, 64)], ids=str)
+@pytest.mark.parametrize("kind, warps", [("f16", 1), ("f16", 4), ("bf16", 8), ("tf32", 4), ("s8", 4), ("u8", 1)])
+def test_products_of_tiles(kind, warps, tile, monkeypatch):
+    """Through a ring of copies: by warps, and by warp-groups where the tile is large enough."""
+    choose("emulator", monkeypatch)
+    k, (bm, bn, bk) = kernel(PRODUCT), tile
+    for turned in (False, True):
+        a, b, out = factors(kind)
+        given = [np.ascontiguousarray(x.T) if turned else x for x in (a, b)]
+        sums = tt.float32 if out.dtype == "f4" else tt.int32
+        grid = tt.cdiv(M, bm), tt.cdiv(N, bn)
+        k[grid](*given, out, M, N, K, TURNED=turned, BM=bm, BN=bn, BK=bk, SUM=sums, num_warps=warps)
+        assert (out == a.astype(float) @ b.astype(float)).all()
+    groups = kind != "tf32" and bm >= 64 and (warps == 4 or warps == 8 and bm == 128)
+    sources = [one.source for one in k._cache.values()]
+    assert all("cp.async.wait_group" in s and ("wgmma." if groups else "mma.sync") in s for s in sources)
+
+
+@pytest.mark.parametrize("cut", [r"copies_wait<1>\(\);", r"__syncthreads\(\);", r"warpgroup_fence\(\);"])
+def test_without_its_waits_a_product_is_wrong(card, cut, monkeypatch):
+    """A group of warps multiplies tiles that come through a ring; each of these is needed in the loop."""
+    choose("emulator", monkeypatch)
+    a, b, out = factors("f16")
+    words = {"TURNED": False, "BM": 64, "BN": 64, "BK": 16, "SUM": tt.float32, "num_warps": 4}
+    compiled = kernel(PRODUCT).compile(a, b, out, M, N, K, **words)
+    loop = compiled.source.index("copies_wait<1>();", compiled.source.index("for (unsigned int rounds"))
+    place = re.compile(cut).search(compiled.source, loop)
+    function = emulator.load(compiled.source[: place.start()] + compiled.source[place.end() :], compiled.low.symbol)
+    compiled.loaded = function, *compiled.loaded[1:]
+    wrong = False
+    for _ in range(5):
+        try:
+            compiled[2, 2](a, b, out, M, N, K)
+            wrong |= (out != a.astype(float) @ b.astype(float)).any()
+        except tt.BackendError as error:
+            wrong |= "wgmma" in str(error)
+    assert wrong
 
 
 def test_ptx_is_in_one_place():

@@ -59,7 +59,7 @@ def machine() -> tuple[Path, ctypes.CDLL]:
     for name in ("simt.h", "ptx.h", "tensor.h"):
         shutil.copy(HERE / name, path)
     compiled(*KERNEL, "-x", "c++-header", "-o", f"{path}/simt.h.gch", f"{path}/simt.h")
-    compiled("-O2", "-frounding-math", "-shared", "-o", f"{path}/machine.so", "simt.cpp", "ptx.cpp", "tensor.cpp")
+    compiled("-O1", "-frounding-math", "-shared", "-o", f"{path}/machine.so", "simt.cpp", "ptx.cpp", "tensor.cpp")
     lib = ctypes.CDLL(f"{path}/machine.so", ctypes.RTLD_GLOBAL)
     lib.simt_allocate.restype, lib.simt_launch.restype = ctypes.c_void_p, ctypes.c_char_p
     return path, lib

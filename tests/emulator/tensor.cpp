@@ -122,11 +122,9 @@ void multiply(Mma& mine) {
 }
 
 // -- matrices of a warp-group -------------------------------------------------------------------------------------------
+// Each warp has 16 of the 64 rows, and waits for the others of its group nowhere.
 static std::map<unsigned, Later> products;
-static unsigned warpgroup() { return simt::thread() / 128; }
-static void together(const char* what, void* mine, simt::Act act) {
-    simt::meet_block(what, 1024 + warpgroup(), 128, mine, act);
-}
+static Later& own() { return of(products, simt::thread() / 32); }
 // Element (row, k) of an operand in shared memory, whose rows are of `width` bytes, eight of them a piece; they run along
 // k, or along the other dimension if it is turned. Addresses are swizzled.
 static double element(Kind kind, uint64_t word, int row, int k, bool turned) {
@@ -146,22 +144,22 @@ static void set(Kind kind, void* sum, double value) {
     else *(int*)sum = (int)value;
 }
 void multiply(Wgmma& mine) {
-    together("wgmma", &mine, [](void** each) {
-        each += warpgroup() * 128;
-        Later& q = of(products, warpgroup());
+    simt::meet_warp("wgmma", FULL, &mine, [](void** each) {
+        Later& q = own();
         if (!q.fenced) fail("wgmma comes without wgmma.fence before");
         const Wgmma first = *(Wgmma*)each[0];
+        const unsigned above = simt::thread() / 32 % 4 * 16;
         std::vector<std::vector<void*>> to;
         std::vector<Wgmma> all;
-        for (int t = 0; t < 128; t++) {
-            const Wgmma& w = *(Wgmma*)each[t];
-            if (w.x != first.x || w.y != first.y) fail("the threads of a warp-group describe different tiles");
+        for (int lane = 0; lane < 32; lane++) {
+            const Wgmma& w = *(Wgmma*)each[lane];
+            if (w.x != first.x || w.y != first.y) fail("the threads of a warp describe different tiles");
             all.push_back(w);
             to.emplace_back(w.sum, w.sum + w.columns / 2);
             for (void* sum : to.back()) {
-                const auto [known, is_new] = q.sums.try_emplace(sum, Sum{0, 0});
-                if (known->second.products++) continue;
-                known->second.value = first.kind < S8 ? *(float*)sum : *(int*)sum;
+                Sum& s = q.sums[sum];
+                if (s.products++) continue;
+                s.value = first.kind < S8 ? *(float*)sum : *(int*)sum;
                 set(first.kind, sum, first.kind < S8 ? NAN : -1);
             }
         }
@@ -169,16 +167,16 @@ void multiply(Wgmma& mine) {
         const auto result = std::make_shared<std::vector<double>>();
         const auto work = [=] {
             std::vector<double> x, y;
-            for (int row = 0; row < 64; row++)
+            for (int row = 0; row < 16; row++)
                 for (int k = 0; k < depth; k++) {
-                    const Place p(first.kind, row % 16, k, 2);
-                    const unsigned own = all[row / 16 * 32 + p.lane].words[p.word] >> p.shift;
-                    x.push_back(first.registers ? element(first.kind, own)
-                                                : element(first.kind, first.x, row, k, first.turned_x));
+                    const Place p(first.kind, row, k, 2);
+                    const unsigned word = all[p.lane].words[p.word] >> p.shift;
+                    x.push_back(first.registers ? element(first.kind, word)
+                                                : element(first.kind, first.x, above + row, k, first.turned_x));
                 }
             for (int c = 0; c < n; c++)
                 for (int k = 0; k < depth; k++) y.push_back(element(first.kind, first.y, c, k, first.turned_y));
-            for (int row = 0; row < 64; row++)
+            for (int row = 0; row < 16; row++)
                 for (int c = 0; c < n; c++) {
                     double sum = 0;
                     for (int k = 0; k < depth; k++) sum += x[row * depth + k] * y[c * depth + k];
@@ -188,29 +186,28 @@ void multiply(Wgmma& mine) {
         if (simt::toss()) work();
         q.open.push_back([=, &q] {
             if (result->empty()) work();
-            for (int t = 0; t < 128; t++)
+            for (int lane = 0; lane < 32; lane++)
                 for (int r = 0; r < n / 2; r++) {
-                    Sum& s = q.sums[to[t][r]];
-                    const double more = (*result)[(t / 32 * 16 + row_of(t % 32, r)) * n + column_of(t % 32, r)];
+                    Sum& s = q.sums[to[lane][r]];
+                    const double more = (*result)[row_of(lane, r) * n + column_of(lane, r)];
                     s.value = rounded(first.kind, (first.add ? s.value : 0) + more);
                     if (--s.products) continue;
-                    set(first.kind, to[t][r], s.value);
-                    q.sums.erase(to[t][r]);
+                    set(first.kind, to[lane][r], s.value);
+                    q.sums.erase(to[lane][r]);
                 }
         });
     });
 }
 void wgmma_fence_sync_aligned() {
-    together("wgmma.fence", nullptr, [](void**) { of(products, warpgroup()).fenced = true; });
+    simt::meet_warp("wgmma.fence", FULL, nullptr, [](void**) { own().fenced = true; });
 }
 void wgmma_commit_group_sync_aligned() {
-    together("wgmma.commit_group", nullptr, [](void**) { commit(of(products, warpgroup())); });
+    simt::meet_warp("wgmma.commit_group", FULL, nullptr, [](void**) { commit(own()); });
 }
 void wgmma_wait_group_sync_aligned(unsigned later) {
-    together("wgmma.wait_group", &later, [](void** each) {
-        Later& q = of(products, warpgroup());
-        wait(q, *(unsigned*)each[warpgroup() * 128]);
-        q.fenced = false;
+    simt::meet_warp("wgmma.wait_group", FULL, &later, [](void** each) {
+        wait(own(), *(unsigned*)each[0]);
+        own().fenced = false;
     });
 }
 }  // namespace ptx
