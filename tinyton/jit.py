@@ -22,7 +22,7 @@ from .dtypes import DType, from_numpy
 from .errors import KernelTypeError, LaunchError, TinytonError
 from .frontend import Source, capture
 from .frontend.tracer import is_array, plain
-from .launch import LaunchConfig, as_grid, check_options
+from .launch import Asked, LaunchConfig, as_grid, check_options
 from .ops.typing import is_record
 
 # >>> stage 7
@@ -286,9 +286,7 @@ class JITFunction:
             ) from None
         return value
 
-    def _compile(
-        self, known: tuple, args: dict[str, Arg], meta: dict, asked: int | None, executor: Any
-    ) -> CompiledKernel:
+    def _compile(self, known: tuple, args: dict[str, Arg], meta: dict, asked: Asked, executor: Any) -> CompiledKernel:
         spec = Specialization(tuple(args.items()), tuple(meta.items()))
         kernel = front(self.source, spec)
         base = (*known, self._read())  # the functions that it calls are known now
@@ -328,25 +326,25 @@ class JITFunction:
 
 
 def build_checked(
-    kernel: Any, spec: Specialization, asked: int | None, executor: Any, programs: int | None = None
+    kernel: Any, spec: Specialization, asked: Asked, executor: Any, programs: int | None = None
 ) -> Lowered:
-    """Lowers for an executor, with the threads that are asked for or what the compiler chooses, and refuses what does
-    not fit."""
+    """Lowers for an executor, with what is asked for or what the compiler chooses, and refuses what does not fit."""
     attribute = getattr(executor, "attribute", lambda threads, blocks: "")
-    threads = asked or executor.default_threads(kernel)
+    threads = asked.threads or executor.default_threads(kernel)
     low = lower(
         kernel,
         spec,
         threads,
         executor.dialect,
         lambda n, blocks: attribute(n, programs or blocks),
-        not (asked or programs),
+        not (asked.threads or programs),
+        asked.stages,
     )
     shared = low.shared_bytes if threads > 1 else 0
     if shared > executor.limits["shared"]:
         raise LaunchError(
             f"{low.name} needs {shared} bytes of shared memory a program; this device has "
-            f"{executor.limits['shared']}. Use a smaller tile"
+            f"{executor.limits['shared']}. Use a smaller tile{' or fewer num_stages' * ('_ring' in low.source)}"
         )
     where, private = "one thread", low.private_bytes
     if private > executor.limits["private"]:  # at a time; long texts take compilers long, too

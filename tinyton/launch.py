@@ -38,8 +38,16 @@ def as_grid(grid: Any, meta: dict[str, object], limits: dict[str, int]) -> tuple
     return tuple(out) + (1,) * (3 - len(out))  # type: ignore[return-value]
 
 
-def check_options(options: dict[str, Any], limit: int) -> int | None:
-    """The thread count that the options of a launch ask for, or None. ``limit`` is the device's."""
+@dataclass(frozen=True)
+class Asked:
+    """What a launch asks of the compiler: threads a program, and stages of loops that multiply; None: its choice."""
+
+    threads: int | None = None
+    stages: int | None = None
+
+
+def check_options(options: dict[str, Any], limit: int) -> Asked:
+    """What the options of a launch ask for. ``limit`` is the device's, in threads a program."""
     for word, n in options.items():
         counts = word != "stream" and n is not None
         if counts and (isinstance(n, (bool, np.ndarray)) or not hasattr(n, "__index__") or n < 1):
@@ -51,12 +59,12 @@ def check_options(options: dict[str, Any], limit: int) -> int | None:
         raise LaunchError(f"num_threads={num_threads} and num_warps={num_warps} disagree; give one of them")
     word, n, unit = ("num_warps", num_warps, 32) if num_warps is not None else ("num_threads", num_threads, 1)
     if n is None:
-        return None
+        return Asked(None, options["num_stages"])
     if n & (n - 1):
         raise LaunchError(f"{word} must be a power of two, not {n}")
     if n * unit > limit:
         raise LaunchError(f"{word}={n} is {n * unit} threads a program; this device allows {limit}")
-    return int(n) * unit
+    return Asked(int(n) * unit, options["num_stages"])
 
 
 @dataclass(frozen=True)

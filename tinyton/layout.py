@@ -240,4 +240,11 @@ def accumulators(shape: tuple[int, ...], threads: int, tall: bool = False) -> La
     return Layout(shape, (*reg, *columns, *rows, *batch), tuple(thread))
 
 
+def left_operand(shape: tuple[int, int], sums: Layout) -> Layout:
+    """The layout in which the warps that have ``sums`` each have their rows of the left matrix, of 16-bit elements."""
+    rows = [b for b in sums.reg[2:] if b[0]]
+    reg = [unit(2, 1, 0), unit(2, 0, 3), *(unit(2, 1, i) for i in range(3, log2(shape[1]))), *rows]
+    return Layout(shape, tuple(reg), (*sums.thread[:5], *((row, 0) for row, _ in sums.thread[5:])))
+
+
 # <<<

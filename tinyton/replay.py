@@ -149,7 +149,7 @@ def for_gpu(
     spec = Specialization(tuple(described.items()), tuple(constants.items()))
     ir = front(dataclasses.replace(kernel.source, **changed), spec)
     asked = check_options(options, LIMITS["threads"])
-    how = asked or choose_threads(ir), dialect, launch_bounds, share and not asked
+    how = asked.threads or choose_threads(ir), dialect, launch_bounds, share and not asked.threads, asked.stages
     return bound, spec, ir, lower(ir, spec, *how)
 
 

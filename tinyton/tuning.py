@@ -175,7 +175,7 @@ class Tuning:
             with progress(len(ready), self.name, self.options["progress"]) as tick:
                 for k in ready:
                     trial = trials[k]
-                    same = id(self.compiled[k]), trial.grid, trial.config.pre_hook
+                    same = self.compiled[k].source, trial.grid, trial.config.pre_hook
                     first = trials[seen.setdefault(same, k)]
                     if first is trial:
                         trials[k] = self._one(trial, self.compiled[k])

@@ -196,15 +196,16 @@ def lower(
     dialect: Dialect,
     attribute: Callable[..., str],
     share: bool = False,
+    stages: int | None = None,
 ) -> Lowered:
-    """IR to C for ``threads`` threads a program. With ``share``, for fewer where its tiles are small, if the programs
-    that then share a block never have to meet in it."""
+    """IR to C for ``threads`` threads a program, and ``stages`` of loops that multiply. With ``share``, for fewer
+    threads where its tiles are small, if the programs that then share a block never have to meet in it."""
     # >>> stage 4
     if share and not kernel.shared_bytes and (few := tile_threads(kernel)) < min(threads, BLOCK):
         with suppress(Together):
-            return _lower(kernel, spec, few, dialect, attribute, BLOCK // few)
+            return _lower(kernel, spec, few, dialect, attribute, stages, BLOCK // few)
     # <<<
-    return _lower(kernel, spec, threads, dialect, attribute)
+    return _lower(kernel, spec, threads, dialect, attribute, stages)
 
 
 def _lower(
@@ -213,13 +214,14 @@ def _lower(
     threads: int,
     dialect: Dialect,
     attribute: Callable[..., str],
+    stages: int | None,
     programs: int = 1,
 ) -> Lowered:
     # >>> stage 8
     kernel = products(kernel, threads, dialect.arch, dialect.alone)
     # <<<
     # >>> stage 9
-    kernel = pipeline(kernel)
+    kernel = pipeline(kernel, stages)
     # <<<
     # >>> stage 7
     kernel = prefetch(kernel, threads)

@@ -24,6 +24,7 @@ from .warpgroup import by_groups
 # <<<
 
 PRECISIONS = ("tf32", "tf32x3", "ieee")
+INSTRUCTIONS = ("fma", "mma", "wgmma")
 
 
 def _dot(run, op, x, y, acc):
@@ -150,13 +151,19 @@ def dot(
     allow_tf32: bool | None = None,
     max_num_imprecise_acc: int | None = None,
     out_dtype: DType = float32,
+    instruction: str | None = None,
 ) -> Value:
     """The matrix product of ``x`` (M by K) and ``y`` (K by N) of one element type, plus ``acc``; three dimensions are a
     batch of matrices.
 
     float16, bfloat16 and float32 are multiplied and added up in float32, float64 in float64, int8 and uint8 in int32;
     ``out_dtype=float16`` rounds the result. ``input_precision`` ("tf32", "tf32x3" or "ieee") is the least precision
-    that is wanted; float32 is computed in full.
+    that is wanted: float32 is computed in full, but for "tf32", which rounds it to 10 bits of fraction on cards that
+    have instructions for that.
+
+    ``instruction`` is the best to use of those that the card has: "fma" multiplies one element at a time, "mma" (from
+    sm_80 on) 16 by 8 by 32 bytes with a warp, "wgmma" (on sm_90) 64 by up to 256 by 32 bytes with four. Without it, the
+    compiler takes what is best for the tiles; results differ in the order of additions alone.
 
     >>> import numpy as np, tinyton as tt
     >>> @tt.jit
@@ -180,6 +187,9 @@ def dot(
         raise KernelValueError(
             f"input_precision is {input_precision!r}; choose {', '.join(PRECISIONS)}", argument="input_precision"
         )
+    if instruction not in (None, *INSTRUCTIONS):
+        choices = ", ".join(f'"{word}"' for word in INSTRUCTIONS)
+        raise KernelValueError(f"instruction is {instruction!r}; choose one of {choices}", argument="instruction")
     target = float64 if kind is float64 else float32 if kind.is_float else int32
     shape = (*left[:-1], right[-1])
     if acc is None:
@@ -191,6 +201,6 @@ def dot(
             raise KernelTypeError(f"acc is {start.type}; a product of {kind} adds up in {target}", argument="acc")
         out_dtype = start.type.dtype
         start = cast_value(b, start, target)
-    precise = {"precision": input_precision} if kind is float32 and input_precision in ("tf32", "tf32x3") else {}
-    out = b.add("matmul", (x, y, start), Type(target, shape), **precise)
+    wanted = {"precision": input_precision if kind is float32 else None, "most": instruction}
+    out = b.add("matmul", (x, y, start), Type(target, shape), **{word: x for word, x in wanted.items() if x})
     return cast_value(b, out, float16) if constant_dtype(out_dtype) is float16 and kind.is_float else out

@@ -7,7 +7,7 @@ from math import prod
 
 from ..dtypes import DType, float32, uint8
 from ..ir import Builder, Op, Type, Value
-from ..layout import Layout, accumulators
+from ..layout import Layout, accumulators, left_operand
 from . import op
 
 STEP = 32  # bytes of a row that one instruction multiplies
@@ -18,7 +18,11 @@ WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2",
 def home(op: Op, threads: int) -> Layout | None:
     """The layout in which a product on tensor cores has its sums."""
     how = op.attrs.get("how")
-    return accumulators(op.result.type.shape, threads, tall=how == "wgmma") if how else None
+    return sums(op.result.type.shape, how, threads) if how else None
+
+
+def sums(shape: tuple[int, ...], how: str, threads: int) -> Layout:
+    return accumulators(shape, threads, tall=how == "wgmma")
 
 
 # -- tiles in shared memory --------------------------------------------------------------------------------------------
@@ -127,18 +131,17 @@ def _emit_place(e, op):
 
 def held(e, op: Op) -> bool:
     """Whether a tile need not be placed, as each warp has in registers what it multiplies."""
-    (x,), how = op.operands, op.attrs.get("left")
-    if not how or x not in e.arrays or x.type.dtype.itemsize != 2 or op.attrs["inner"] != 1 or len(x.type.shape) != 2:
+    (x,) = op.operands
+    if "left" not in op.attrs or x not in e.arrays or x.type.dtype.itemsize != 2 or len(x.type.shape) != 2:
         return False
-    layout = e.arrays[x][1]
-    return layout == accumulators(x.type.shape, e.threads, how == "wgmma") and not any(b[1] for b in layout.thread[5:])
+    return op.attrs["inner"] == 1 and e.arrays[x][1] == left_operand(x.type.shape, sums(*op.attrs["left"], e.threads))
 
 
 @op(numpy=lambda run, op, x: x, emit=_emit_place, kind="statement", public=False, placed=True)
-def place(b: Builder, x: Value, inner: int, **left: str) -> Value:
+def place(b: Builder, x: Value, inner: int, **left: object) -> Value:
     """A tile in shared memory, from where it is multiplied along dimension ``inner``. The threads have to meet before
-    that. ``left`` names the instructions that take it as their left operand, if it is that alone: then it may stay in
-    registers."""
+    that. ``left`` has the shape and the instructions of the product whose left operand it is, if it is nothing else:
+    then it may stay in registers."""
     return b.add("place", (x,), x.type, inner=inner, **left)
 
 

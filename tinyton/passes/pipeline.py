@@ -10,17 +10,20 @@ from itertools import count
 from ..dtypes import bool_, int32
 from ..ir import Block, Builder, Kernel, Op, Type, Value, uses, walk
 from ..ops import OPS
+from ..ops.tensor import size
 from .fold import fold
 from .prefetch import again, known_early, needed
 
 STAGES = 3  # of a loop that says nothing else
+ROOM = 160 * 1024  # for them; beyond, two must do
 
 
-def pipeline(kernel: Kernel) -> Kernel:
+def pipeline(kernel: Kernel, stages: int | None = None) -> Kernel:
     """Before: ``for k: x = load p + k; t = place x; ...``. After, with three stages: ``ring; copy p + low to 0; copy
     p + low + 1 to 1; for k, read, write: wait; t = arrived at read; copy p + k + 2 to write; ...; ring_end``. That is
     done to loads that are multiplied on tensor cores and nothing else, and whose addresses follow from the number of
-    the round: in loops that store nothing, or that ask for it by ``tt.range(..., num_stages=)``."""
+    the round: in loops that store nothing, or that ask for it by ``tt.range(..., num_stages=)``. ``stages`` is for
+    loops that do not say."""
     rings, count_of = count(), uses(kernel)
 
     def block(old: Block) -> Block:
@@ -28,9 +31,9 @@ def pipeline(kernel: Kernel) -> Kernel:
         for op in old.ops:
             inner = tuple(block(x) for x in op.blocks)
             op = op if inner == op.blocks else replace(op, blocks=inner)
-            pairs = _loads(op, count_of)
-            if pairs:
-                _rotated(b, op, pairs, rings)
+            many = op.attrs.get("stages", stages) if op.name == "for" else 1
+            if pairs := _loads(op, count_of) if many is None or many > 1 else []:
+                _rotated(b, op, pairs, rings, many or _fitting(pairs))
             else:
                 b.ops.append(op)
         return old if tuple(b.ops) == old.ops else replace(old, ops=tuple(b.ops))
@@ -39,13 +42,14 @@ def pipeline(kernel: Kernel) -> Kernel:
     return kernel if body is kernel.body else fold(replace(kernel, body=body))
 
 
-def stages_of(loop: Op) -> int:
-    return loop.attrs.get("stages", STAGES)  # type: ignore[return-value]
+def _fitting(pairs: list[tuple[Op, Op]]) -> int:
+    """How many stages a loop has that does not say."""
+    return STAGES if STAGES * sum(size(op.result.type) for op, _ in pairs) <= ROOM else 2
 
 
 def _loads(loop: Op, count_of: dict[Value, int]) -> list[tuple[Op, Op]]:
     """Loads in a loop's body, each with the op that places what it loads."""
-    if loop.name != "for" or "stops" in loop.attrs or stages_of(loop) < 2:
+    if "stops" in loop.attrs:
         return []
     (body,) = loop.blocks
     for op in walk(body):
@@ -64,9 +68,9 @@ def _loads(loop: Op, count_of: dict[Value, int]) -> list[tuple[Op, Op]]:
     return found
 
 
-def _rotated(b: Builder, loop: Op, pairs: list[tuple[Op, Op]], rings: Iterator[int]) -> None:
+def _rotated(b: Builder, loop: Op, pairs: list[tuple[Op, Op]], rings: Iterator[int], stages: int) -> None:
     """Appends the loop with what its ``pairs`` load some rounds ahead, and what comes before and after it."""
-    (body,), stages = loop.blocks, stages_of(loop)
+    (body,) = loop.blocks
     index, (low, stop, step) = body.params[0], loop.head
     wanted = [v for op, _ in pairs for v in op.operands]
     carried = [(start, p, end) for start, p, end, _ in loop.carried if p in needed(body, wanted)]

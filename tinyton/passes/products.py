@@ -37,7 +37,11 @@ def products(kernel: Kernel, threads: int, arch: int, alone: bool) -> Kernel:
 
     sides = [(k, rooted(*at), op) for op in chosen for k, at in enumerate(operands(op))]
     rights = {at for k, at, _ in sides if k}
-    lefts = {at: {"left": found[op]} for _, at, op in sides if at not in rights}
+    lefts: dict[tuple[Value, int], dict[str, object]] = {}
+    for _, at, op in sides:
+        same = lefts.setdefault(at, {"left": (op.result.type.shape, found[op])})
+        if at in rights or same.get("left") != (op.result.type.shape, found[op]):
+            lefts[at] = {}
 
     def block(old: Block) -> Block:
         b = Builder()
@@ -82,12 +86,20 @@ def level(op: Op, threads: int, arch: int, alone: bool) -> str:
     """The instructions for a product: "wgmma" of groups of warps, "mma" of warps, or none."""
     (m, k), n = op.operands[0].type.shape[-2:], op.result.type.shape[-1]
     dtype, precision = op.operands[0].type.dtype, op.attrs.get("precision")
-    if arch < SINCE or threads < 32 or dtype.name not in KINDS or dtype is float32 and precision != "tf32":
+    most = op.attrs.get("most", "wgmma")
+    if (
+        most == "fma"
+        or arch < SINCE
+        or threads < 32
+        or dtype.name not in KINDS
+        or dtype is float32
+        and precision != "tf32"
+    ):
         return ""
     if m < LEAST or n < LEAST or k * dtype.itemsize < STEP:
         return ""
     groups = threads // GROUP
-    if arch != GROUPS or not alone or not groups or dtype is float32 or m < 64:
+    if most == "mma" or arch != GROUPS or not alone or not groups or dtype is float32 or m < 64:
         return "mma"  # wgmma would cut tf32 off, not round it
     beside = groups // min(m // 64, groups)  # groups with other columns of the same rows
     return "wgmma" if n // beside >= 64 or beside == 1 else "mma"

@@ -1,0 +1,254 @@
+"""Products on tensor cores: which instructions a product gets, and what they give, at small sizes."""
+
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tinyton as tt
+from conftest import EMULATED, choose, kernel
+from tinyton.codegen.dialect import CUDA, launch_bounds
+from tinyton.codegen.lower import front, lower
+from tinyton.layout import accumulators
+from tinyton.specialize import Specialization, parse
+
+FLOATS = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}
+KINDS = {**FLOATS, "int8": np.int8, "uint8": np.uint8}
+CARDS = {"mma": CUDA.on((8, 0)), "wgmma": CUDA.on((9, 0))}
+
+matmul = kernel("""
+@tt.jit
+def k(a, b, c, M, N, K, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr, TA: tt.constexpr, TB: tt.constexpr,
+      MASK: tt.constexpr, SUM: tt.constexpr, BEST: tt.constexpr, PRECISION: tt.constexpr):
+    i = tt.program_id(0) * BM + tt.arange(0, BM)
+    j = tt.program_id(1) * BN + tt.arange(0, BN)
+    acc = tt.zeros((BM, BN), SUM)
+    for k0 in range(0, K, BK):
+        k = k0 + tt.arange(0, BK)
+        pa = a + (i[:, None] + k * M if TA else i[:, None] * K + k)
+        pb = b + (k[:, None] + j * K if TB else k[:, None] * N + j)
+        x = tt.load(pa, mask=(i[:, None] < M) & (k < K) if MASK else None, other=0)
+        y = tt.load(pb, mask=(k[:, None] < K) & (j < N) if MASK else None, other=0)
+        acc = tt.dot(x, y, acc, input_precision=PRECISION, instruction=BEST)
+    tt.store(c + i[:, None] * N + j, acc, mask=(i[:, None] < M) & (j < N))
+""")
+
+
+@pytest.fixture
+def rng():
+    seed = int(np.random.SeedSequence().entropy) % 2**32
+    print(f"seed {seed}")
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def card(request, monkeypatch):
+    """The emulator as a card whose best instructions are the ones that are named."""
+    if not EMULATED:
+        pytest.skip("there is no emulator on this machine")
+    choose("emulator", monkeypatch)
+    executor = tt.backends.current()
+    monkeypatch.setattr(executor, "dialect", CARDS[request.param])
+    key = f"{executor.key()} {request.param}"
+    monkeypatch.setattr(executor, "key", lambda: key)
+    return request.param
+
+
+def lowered(k, signature, dialect=CARDS["wgmma"], threads=128, stages=None, **constants):
+    spec = Specialization(tuple(parse(signature).items()), tuple(constants.items()))
+    return lower(front(k.source, spec), spec, threads, dialect, launch_bounds, False, stages)
+
+
+def hows(low):
+    return [op.attrs.get("how") for op in low.ir.ops() if op.name == "matmul"]
+
+
+def multiply(kind, size, tile, rng, turned=(0, 0), masked=False, best=None, precision=None, **options):
+    """Runs the kernel above; gives what it gives, what it should, and the largest sum of sizes."""
+    (m, n, k), (bm, bn, bk) = size, tile
+    draw = rng.standard_normal if kind in FLOATS else lambda shape: rng.integers(0, 100, shape)
+    a, b = draw((m, k)).astype(KINDS[kind]), draw((k, n)).astype(KINDS[kind])
+    c = np.full((m, n), 77, np.float32 if kind in FLOATS else np.int32)
+    x, y = (np.ascontiguousarray(v.T) if t else v for v, t in zip((a, b), turned, strict=True))
+    options |= {"BM": bm, "BN": bn, "BK": bk, "TA": turned[0], "TB": turned[1], "MASK": masked, "BEST": best}
+    options |= {"SUM": tt.float32 if kind in FLOATS else tt.int32, "PRECISION": precision}
+    matmul[(-(-m // bm), -(-n // bn))](x, y, c, m, n, k, **options)
+    return c, a.astype(np.float64) @ b.astype(np.float64), np.abs(a.astype(float)) @ np.abs(b.astype(float))
+
+
+def close(got, want, sizes, unit=2.0**-22):
+    assert (np.abs(got - want) <= unit * sizes).all(), np.abs((got - want) / sizes).max()
+
+
+SHAPES = {
+    "mma": [((64, 64, 96), (32, 64, 32)), ((32, 32, 64), (16, 16, 64)), ((64, 128, 64), (64, 128, 32))],
+    "wgmma": [((128, 64, 64), (64, 64, 32)), ((128, 128, 64), (128, 128, 64)), ((64, 256, 32), (64, 256, 32))],
+}
+CASES = [(card, *shape) for card, shapes in SHAPES.items() for shape in shapes]
+
+
+@pytest.mark.parametrize("turned", [(0, 0), (0, 1), (1, 0), (1, 1)], ids="nn nt tn tt".split())
+@pytest.mark.parametrize(("card", "size", "tile"), CASES, indirect=["card"])
+def test_either_operand_may_be_turned(card, size, tile, turned, rng):
+    close(*multiply("float16", size, tile, rng, turned))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("card", CARDS, indirect=True)
+def test_kinds(card, kind, rng):
+    got, want, sizes = multiply(kind, (64, 64, 96), (64, 64, 32), rng, precision="tf32")
+    if kind in FLOATS:
+        close(got, want, sizes, 2.0**-10 if kind == "float32" else 2.0**-22)
+    else:
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("num_stages", [1, 2, 3, 5])
+@pytest.mark.parametrize("num_warps", [1, 4, 8])
+@pytest.mark.parametrize("card", CARDS, indirect=True)
+def test_ragged_edges_in_any_number_of_stages(card, num_warps, num_stages, rng):
+    options = {"num_warps": num_warps, "num_stages": num_stages}
+    close(*multiply("float16", (67, 45, 100), (64, 32, 32), rng, (0, 1), True, **options))
+    close(*multiply("bfloat16", (65, 48, 24), (64, 32, 16), rng, (1, 0), True, **options))
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2, 3])
+@pytest.mark.parametrize("card", CARDS, indirect=True)
+def test_loops_of_few_rounds(card, rounds, rng):
+    close(*multiply("float16", (64, 32, 32 * rounds), (64, 32, 32), rng, num_stages=4))
+
+
+@pytest.mark.parametrize("card", CARDS, indirect=True)
+def test_batches(card, rng):
+    k = kernel("""
+@tt.jit
+def k(a, b, c, B: tt.constexpr, M: tt.constexpr, N: tt.constexpr, K: tt.constexpr):
+    s, i, j = tt.arange(0, B)[:, None, None], tt.arange(0, M)[None, :, None], tt.arange(0, N)[None, None, :]
+    x = tt.load(a + s * M * K + i * K + tt.arange(0, K)[None, None, :])
+    y = tt.load(b + s * N * K + tt.arange(0, K)[None, :, None] * N + j)
+    tt.store(c + s * M * N + i * N + j, tt.dot(x, y))
+""")
+    for batch, m, n, inner, warps in ((4, 16, 16, 32, 4), (2, 64, 32, 32, 4), (2, 64, 64, 16, 8)):
+        a = rng.standard_normal((batch, m, inner)).astype(np.float16)
+        b = rng.standard_normal((batch, inner, n)).astype(np.float16)
+        c = np.full((batch, m, n), np.nan, np.float32)
+        k[1](a, b, c, B=batch, M=m, N=n, K=inner, num_warps=warps)
+        close(c, a.astype(float) @ b.astype(float), np.abs(a.astype(float)) @ np.abs(b.astype(float)))
+
+
+attention = kernel("""
+@tt.jit
+def k(q_ptr, k_ptr, v_ptr, o_ptr, T, scale, BM: tt.constexpr, BN: tt.constexpr, D: tt.constexpr):
+    i = tt.program_id(0) * BM + tt.arange(0, BM)
+    d = tt.arange(0, D)
+    base = tt.program_id(1) * T * D
+    q = tt.load(q_ptr + base + i[:, None] * D + d, mask=i[:, None] < T, other=0)
+    m = tt.full((BM,), float("-inf"), tt.float32)
+    total = tt.zeros((BM,), tt.float32)
+    acc = tt.zeros((BM, D), tt.float32)
+    for n in range(0, tt.minimum(T, (tt.program_id(0) + 1) * BM), BN):
+        j = n + tt.arange(0, BN)
+        key = tt.load(k_ptr + base + j[:, None] * D + d, mask=j[:, None] < T, other=0)
+        v = tt.load(v_ptr + base + j[:, None] * D + d, mask=j[:, None] < T, other=0)
+        s = tt.where((j[None, :] <= i[:, None]) & (j < T), tt.dot(q, key.T) * scale, float("-inf"))
+        new = tt.maximum(m, tt.max(s, 1))
+        p = tt.exp(s - new[:, None])
+        fade = tt.exp(m - new)
+        total = total * fade + tt.sum(p, 1)
+        acc = tt.dot(p.to(tt.float16), v, acc * fade[:, None])
+        m = new
+    tt.store(o_ptr + base + i[:, None] * D + d, acc / total[:, None], mask=i[:, None] < T)
+""")
+TYPES = {"q_ptr": "*float16:16", "k_ptr": "*float16:16", "v_ptr": "*float16:16", "o_ptr": "*float16:16"}
+TYPES |= {"T": "int32", "scale": "float32"}
+
+
+@pytest.mark.parametrize(("tile", "warps"), [((64, 32), 4), ((128, 64), 8), ((32, 16), 2)], ids=str)
+@pytest.mark.parametrize("card", CARDS, indirect=True)
+def test_attention(card, tile, warps, rng):
+    heads, t, d = 2, 100, 32
+    q, k, v = (rng.standard_normal((heads, t, d)).astype(np.float16) for _ in range(3))
+    out = np.full((heads, t, d), np.nan, np.float16)
+    bm, bn = tile
+    attention[(-(-t // bm), heads)](q, k, v, out, t, d**-0.5, BM=bm, BN=bn, D=d, num_warps=warps)
+    s = np.einsum("htd,hsd->hts", q.astype(float), k.astype(float)) * d**-0.5
+    p = np.exp(np.where(np.tril(np.ones((t, t), bool)), s, -np.inf))
+    want = (p / p.sum(-1, keepdims=True)) @ v.astype(float)
+    np.testing.assert_allclose(out.astype(float), want, atol=4e-3)
+
+
+def test_what_is_multiplied_twice_stays_where_it_is():
+    """The query is placed once, before the loop; keys and values come through rings; weights stay in registers."""
+    low = lowered(attention, TYPES, BM=64, BN=32, D=32)
+    assert hows(low) == ["wgmma", "wgmma"]
+    before, _, inside = low.source.partition("for (unsigned int rounds")
+    assert len(re.findall(r"char\* const q_tile", before)) == 1
+    assert not re.search(r"put_|round_float16", inside.partition("// tt.store")[0])
+    assert "pack_f16" in inside and "key_tile" in inside and "v_tile" in inside
+
+
+SIGNATURE = {
+    "a": "*float16:16",
+    "b": "*float16:16",
+    "c": "*float32:16",
+    "M": "int32:16",
+    "N": "int32:16",
+    "K": "int32:16",
+}
+PLAIN = {"BM": 64, "BN": 64, "BK": 32, "TA": 0, "TB": 0, "MASK": 0, "SUM": tt.float32, "BEST": None, "PRECISION": None}
+
+
+def test_the_best_instruction_that_card_and_tiles_allow():
+    def how(dialect=CARDS["wgmma"], threads=128, kind="float16", **constants):
+        types = SIGNATURE | {"a": f"*{kind}:16", "b": f"*{kind}:16"}
+        return hows(lowered(matmul, types, dialect, threads, **(PLAIN | constants)))[0]
+
+    assert how() == "wgmma"
+    assert how(CUDA) is None and how(CUDA.on((7, 5))) is None  # for any card, or one without them
+    assert how(CARDS["mma"]) == how(CUDA.on((8, 9))) == how(CUDA.on((10, 0))) == "mma"
+    assert how(CUDA.on((9, 0), alone=False)) == "mma"  # for later cards, too
+    assert how(threads=64) == how(BM=32) == "mma"  # no group of warps; too few rows for one
+    assert how(threads=512, BM=64, BN=128) == "mma"  # groups would have too few columns
+    assert how(threads=16) is None and how(BN=8) is None and how(BK=8) is None
+    assert how(kind="float64", SUM=tt.float64) is None
+    assert how(kind="float32") is None and how(kind="float32", PRECISION="ieee") is None
+    assert how(kind="float32", PRECISION="tf32") == "mma"
+    assert how(BEST="mma") == "mma" and how(BEST="fma") is None and how(CARDS["mma"], BEST="wgmma") == "mma"
+
+
+def test_copies_of_16_bytes_run_ahead():
+    text = lowered(matmul, SIGNATURE, **PLAIN).source
+    assert "copy_16(x_ring" in text and "copies_wait<1>" in text and "load_float16x8" not in text
+    assert "copies_wait<3>" in lowered(matmul, SIGNATURE, stages=5, **PLAIN).source
+    assert "ring" not in lowered(matmul, SIGNATURE, stages=1, **PLAIN).source
+    odd = {**SIGNATURE, "K": "int32", "N": "int32"}
+    assert "copy_16" not in lowered(matmul, odd, **PLAIN).source
+
+
+def test_no_instruction_of_that_name():
+    with pytest.raises(tt.KernelValueError, match='choose one of "fma", "mma", "wgmma"'):
+        lowered(matmul, SIGNATURE, **PLAIN | {"BEST": "tensor"})
+
+
+@pytest.mark.parametrize("tall", [False, True])
+@pytest.mark.parametrize("shape", [(16, 16), (64, 32), (128, 256), (4, 32, 16)])
+@pytest.mark.parametrize("threads", [32, 128, 512])
+def test_sums_have_one_place_each(shape, threads, tall):
+    layout = accumulators(shape, threads, tall)
+    found = {layout.at(t, r) for t in range(threads) for r in range(layout.registers)}
+    assert len(found) == np.prod(shape)
+    assert layout.registers * threads == np.prod(shape) << bin(layout.copies).count("1")
+    for t in range(threads):  # two neighbours in a row, eight rows further down again
+        *batch, row, column = layout.at(t, 0)
+        assert layout.at(t, 1) == (*batch, row, column + 1) and layout.at(t, 2) == (*batch, row + 8, column)
+
+
+def test_the_error_for_too_much_shared_memory_says_what_helps(monkeypatch):
+    if not EMULATED:
+        pytest.skip("there is no emulator on this machine")
+    choose("emulator", monkeypatch)
+    a = np.zeros((256, 256), np.float16)
+    constants = PLAIN | {"BM": 128, "BN": 128, "BK": 128}
+    with pytest.raises(tt.LaunchError, match="bytes of shared memory.*smaller tile or fewer num_stages"):
+        matmul.compile(a, a, np.zeros((256, 256), np.float32), 256, 256, 256, num_stages=5, **constants)
