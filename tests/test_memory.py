@@ -528,3 +528,28 @@ def k(x, out):
     x, out = np.arange(800, dtype=np.int32), np.zeros(2, np.int32)
     k[1](x, out)
     assert out.tolist() == [766, 254]
+
+
+def test_arguments_that_do_not_matter_are_analysed_together(monkeypatch):
+    """What 16 divides is asked of all at once first, so that many arguments do not take long."""
+    from tinyton.codegen import lower
+
+    seen, analyse = [], lower.analyse
+    monkeypatch.setattr(lower, "analyse", lambda *args: seen.append(args) or analyse(*args))
+    names = [f"n{k}" for k in range(32)]
+    k = kernel(f"""
+@tt.jit
+def k(x, y, {", ".join(names)}):
+    i = tt.arange(0, 512)
+    tt.store(y + i, tt.load(x + n5 * n9 + i + 16 * ({" + ".join(names)})))
+""")
+    low = lowered(k, {"x": "*float32:16", "y": "*float32:16"} | dict.fromkeys(names, "int32:16"))
+    assert low.divisors_used == frozenset() and len(seen) < 12
+    k = kernel(f"""
+@tt.jit
+def k(x, y, {", ".join(names)}):
+    i = tt.arange(0, 512)
+    tt.store(y + i, tt.load(x + n5 + n9 + i + 16 * ({" + ".join(names)})))
+""")
+    low = lowered(k, {"x": "*float32:16", "y": "*float32:16"} | dict.fromkeys(names, "int32:16"))
+    assert low.divisors_used == {"n5", "n9"} and len(seen) < 40

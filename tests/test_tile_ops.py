@@ -174,6 +174,8 @@ def placed(a, at, part):
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int64"])
 def test_shapes(executor, dtype):
     """With several warps where there are threads."""
+    if executor == "emulator" and dtype == "int64":
+        pytest.skip("a kernel of so many arguments takes long to compile for shared blocks")
     mark = "@ct.kernel" + "(num_worker_warps=4)" * (executor != "interpreter" and dtype != "int64")
     a = random(dtype, 4, 8, 2)
     with np.errstate(over="ignore"):

@@ -100,4 +100,5 @@ def call(instruction: str, args: str, operands: list[tuple[str, bool]]) -> str:
 
     columns = re.search(r"(?<=\.m64)n(\d+)(?=k)", instruction)  # of wgmma
     name = re.sub(r"(?<=\.m64)n\d+|(\.|::)", lambda m: "_" * bool(m[1]), instruction)
-    return f"ptx::{name}{f'<{columns[1]}>' if columns else ''}({', '.join(argument(word) for word in pieces(args, ',') if word)})"
+    template, given = f"<{columns[1]}>" if columns else "", (argument(word) for word in pieces(args, ",") if word)
+    return f"ptx::{name}{template}({', '.join(given)})"

@@ -143,7 +143,14 @@ def divisors_that_matter(
         return access_widths(kernel, facts(spec.divisors(frozenset()) | dict.fromkeys(divisible, 16)), threads)
 
     every = widths(names) if names else ()
-    return frozenset(n for n in names if widths(names - {n}) != every)
+
+    def among(some: list[str]) -> frozenset[str]:
+        if not some or widths(names.difference(some)) == every:  # then none of them matters by itself
+            return frozenset()
+        half = len(some) // 2
+        return among(some[:half]) | among(some[half:]) if half else frozenset(some)
+
+    return among(sorted(names))
 
 
 def stored_params(kernel: Kernel) -> frozenset[str]:
