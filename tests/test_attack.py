@@ -492,3 +492,18 @@ def test_what_is_the_same_along_a_tile_need_not_be_so_elsewhere(mapping, mask, w
     for p, written, read in ((q * 2 + r, out[:1024], out[2048:3072]), (q + r * 512, out[1024:2048], out[3072:])):
         same_bits(read[p], np.where(want(q, r), p, -1).astype(i32))
         same_bits(written[p], np.where(want(q, r), p, 0).astype(i32))
+
+
+@pytest.mark.parametrize("test", ["h < 0", "h < 2**60"])
+@pytest.mark.parametrize("text", ["i * 6364136223846793005", "i << 57"])
+def test_a_hash_of_64_bits_wraps_around(mapping, text, test):
+    k = kernel(f"""
+        @tt.jit
+        def k(out):
+            i = tt.arange(0, 1024).to(tt.int64)
+            h = {text}
+            tt.store(out + i, 1, mask={test})
+    """)
+    i, out = np.arange(1024), np.zeros(1024, i32)
+    k[1](out, num_warps=mapping.warps)
+    same_bits(out, eval(test, {"i": i, "h": eval(text, {"i": i})}).astype(i32))

@@ -256,6 +256,8 @@ def _product(x: Info, y: Info) -> Info:
     for a, b in ((x, y), (y, x)):
         if b.uniform and b.low == b.high:  # a known constant
             k = int(b.low)
+            if abs(k) >= 1 << 31:  # no stride, but a hash, which wraps around in 64 bits
+                return Info(tuple(s and None for s in a.steps), min(BIG, a.total * power(k)))
             return Info(tuple(None if s is None else s * k for s in a.steps), min(BIG, a.divisor * power(k)), *bounds)
     steps = tuple(0 if a == 0 and b == 0 else None for a, b in zip(x.steps, y.steps, strict=True))
     return Info(steps, min(BIG, x.total * y.total), *bounds)
