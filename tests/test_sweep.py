@@ -67,6 +67,13 @@ def test_points_as_a_list(interpreter, roofs):
     assert list(table.columns) == ["n", "b", "time_us", "spread"]
 
 
+def test_a_swept_value_may_be_called_as_a_column(interpreter, roofs):
+    x = tt.zeros(1000, tt.float32)
+    over, ready = {"threads": ["few", "many"], "grid": [3]}, double.compile(x, 1000, BLOCK=128)
+    table = tt.sweep(lambda threads, grid: None, over=over, grid=5, compiled=lambda threads, grid: ready)
+    assert table["threads"].tolist() == ["few", "many"] and table["grid"].tolist() == [3, 3]
+
+
 def test_mistakes(interpreter):
     with pytest.raises(tt.TinytonError, match="double needs its grid"):
         tt.sweep(double, over={"BLOCK": [1]})

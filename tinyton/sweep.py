@@ -41,8 +41,8 @@ def sweep(
 
     The table has a row a point: its values, ``time_us`` (median), ``spread`` (20th to 80th percentile, as a share of
     the median), ``GB/s`` and ``TFLOP/s`` where they are known, ``% of roof`` (of the least time that the measured roofs
-    allow), ``threads`` and ``grid``. ``table.attrs["stamp"]`` says on what it was measured. `tt.viz.plot` draws it,
-    `tt.save_table` keeps it.
+    allow), ``threads`` and ``grid`` (unless a value of the points has that name). ``table.attrs["stamp"]`` says on what
+    it was measured. `tt.viz.plot` draws it, `tt.save_table` keeps it.
 
     >>> import numpy as np, tinyton as tt
     >>> @tt.jit
@@ -87,9 +87,9 @@ def sweep(
         if roofs:
             row["% of roof"] = 100 * roofs.seconds(moved or 0, done or 0) / timed.seconds
         if variant:
-            row["threads"] = variant.threads
+            row.setdefault("threads", variant.threads)
         if cells is not None:
-            row["grid"] = _short(cells)
+            row.setdefault("grid", _short(cells))
         rows.append(row)
     table = pd.DataFrame(rows)
     table.attrs |= {"stamp": stamp(), "over": list(points[0])}
