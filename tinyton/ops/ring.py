@@ -50,7 +50,7 @@ def _emit_copy(e, op):
     whole = width * t.dtype.itemsize in (4, 8, 16) and layout.vector(tile.fast) >= width and zero
     e.close()
     with e.guard("" if e.constant(there) is True else e.scalar(there)), e.once_per_element(layout):
-        if whole and e.even(op, layout, width):
+        if whole and (width == 1 or e.even(op, layout, width)):
             copy = e.use(f"copy_{width * t.dtype.itemsize}")
             with e.loop(layout, [op], step=width) as s:
                 s.line(f"{copy}({tile.here(e, s)}, {s.get(ptr)}, {s.condition(op) or 'true'});")

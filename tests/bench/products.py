@@ -1,0 +1,203 @@
+"""Products of matrices and what is built on them, beside Triton, cuBLAS and cuDNN (through torch).
+
+    python tests/bench/products.py [--quick] [--only "matmul f16"] [--out results.json]
+
+Runs on any NVIDIA GPU; a peer that is not installed is left out, and said so. Our kernels (products_kernels.py) are
+written the obvious way; tiles, warps and stages are tried for both (products_triton.py has Triton's), from one list,
+and the fastest counts. Every result is compared with float64 first, on fresh random data. Times are medians of device
+events, with the L2 cache flushed before each run, kernels taking turns; TF/s count two operations a product.
+"""
+
+from __future__ import annotations
+
+import gc
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import products_kernels as ours
+import products_triton as theirs
+from harness import Case, Launch, NumPyData, TorchData, arguments, begin, failed, finish, measure, record, torch
+
+import tinyton as tt
+
+TILES = [(128, 128, 64), (128, 256, 64), (256, 128, 64), (64, 128, 64), (64, 64, 64), (128, 64, 64)]
+WORDS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "int8": "int8"}
+
+
+def ways(kernel: Any, m: int, n: int, args: tuple, itemsize: int, tiles: Any = None, **meta: Any) -> list[list[Launch]]:
+    """Launches of a kernel of matrices, by tile, warps and stages."""
+    found = []
+    for bm, bn, bk in tiles or TILES:
+        if bm > max(16, 2 * m) or bn > 2 * n:
+            continue
+        bk = bk * 2 // itemsize
+        for warps, stages in product((4, 8), (3, 4)):
+            if bm * bn // (32 * warps) > 256 or stages * (bm + bn) * bk * itemsize > 220 << 10:
+                continue
+            tile = {"BM": bm, "BN": bn, "BK": bk, "GROUP": 8, "num_warps": warps, "num_stages": stages}
+            found.append([Launch(kernel, (tt.cdiv(m, bm) * tt.cdiv(n, bn),), args, {**meta, **tile})])
+    return found
+
+
+def matmul(
+    data: Any, m: int, n: int, k: int, dtype: str, turned: tuple = (False, False), tf32: bool = False, tiles: Any = None
+) -> Case:
+    """In float32, without ``tf32``, in full."""
+    ta, tb = turned
+    a = data.normal((k, m) if ta else (m, k), dtype)
+    b = data.normal((n, k) if tb else (k, n), dtype)
+    out = data.empty((m, n), dtype)
+    strides = (1, m) if ta else (k, 1), (1, k) if tb else (n, 1)
+    args = (a, b, out, m, n, k, *strides[0], *strides[1])
+    meta = {"TA": ta, "TB": tb, "PRECISION": "tf32" if tf32 else None if dtype != "float32" else "ieee"}
+    itemsize = 4 if dtype == "float32" else 2
+
+    def want() -> tuple:
+        x, y = data.wide(a), data.wide(b)
+        return ((x.T if ta else x) @ (y.T if tb else y),)
+
+    def torch_ways() -> list:
+        x, y = a.T if ta else a, b.T if tb else b
+
+        def call() -> None:
+            torch.backends.cuda.matmul.allow_tf32 = tf32
+            torch.matmul(x, y, out=out)
+
+        return [call]
+
+    made = (ways(kernels.matmul, m, n, args, itemsize, tiles, **meta) for kernels in (ours, theirs))
+    rtol = 1.5e-3 if tf32 else 2e-5 if dtype == "float32" else None
+    return Case(next(made), (out,), want, 2 * m * n * k, next(made), torch_ways, rtol)
+
+
+def matmul_gelu(data: Any, m: int, n: int, k: int, dtype: str, tiles: Any = None) -> Case:
+    a, b, bias, out = *(data.normal(s, dtype) for s in ((m, k), (k, n), (n,))), data.empty((m, n), dtype)
+
+    def want() -> tuple:
+        x = data.wide(a) @ data.wide(b) + data.wide(bias)
+        return (0.5 * x * (1 + data.erf(x / 2**0.5)),)
+
+    def torch_ways() -> list:
+        return [lambda: torch.nn.functional.gelu(torch.addmm(bias, a, b))]
+
+    made = (ways(kernels.matmul_gelu, m, n, (a, b, bias, out, m, n, k), 2, tiles) for kernels in (ours, theirs))
+    return Case(next(made), (out,), want, 2 * m * n * k, next(made), torch_ways)
+
+
+def attention(data: Any, heads: int, t: int, d: int, causal: bool, tiles: Any = None) -> Case:
+    """Forward, in float16. A causal one counts half of the products."""
+    q, k, v = (data.normal((heads, t, d), "float16") for _ in range(3))
+    out = data.empty((heads, t, d), "float16")
+    args = (q, k, v, out, t, d**-0.5 * 1.4426950408889634)
+
+    def launches(kernels: Any) -> list[list[Launch]]:
+        found = []
+        for bm, bn in tiles or ((128, 128), (128, 64), (64, 64)):
+            for warps, stages in product((4, 8), (2, 3)):
+                meta = {"BM": bm, "BN": bn, "D": d, "CAUSAL": causal, "num_warps": warps, "num_stages": stages}
+                found.append([Launch(kernels.attention, (t // bm, heads), args, meta)])
+        return found
+
+    def want() -> tuple:  # of a few heads at a time: all scores take much room
+        xp, found = data.xp, []
+        for x, y, z in zip(q, k, v, strict=True) if isinstance(data, TorchData) else _heads(data, q, k, v):
+            x, y, z = (data.wide(part) if isinstance(data, TorchData) else part for part in (x, y, z))
+            s = x @ y.T * d**-0.5
+            s = s - s.max() if not causal else xp.where(xp.tril(xp.ones_like(s)) > 0, s - s.max(), float("-inf"))
+            p = xp.exp(s)
+            found.append(p @ z / p.sum(1)[:, None])
+        return (xp.stack(found),)
+
+    def torch_ways() -> list:
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        x, y, z = (part[None] for part in (q, k, v))
+
+        def by(backend: Any) -> Callable[[], None]:
+            def call() -> None:
+                with sdpa_kernel(backend):
+                    torch.nn.functional.scaled_dot_product_attention(x, y, z, is_causal=causal)
+
+            return call
+
+        return [by(SDPBackend.FLASH_ATTENTION), by(SDPBackend.CUDNN_ATTENTION)]
+
+    work = 4 * heads * t * t * d // (2 if causal else 1)
+    return Case(launches(ours), (out,), want, work, launches(theirs), torch_ways, rtol=1e-2)
+
+
+def _heads(data: Any, *arrays: Any) -> Iterator[tuple]:
+    return zip(*map(data.wide, arrays), strict=True)
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+
+class Work(NamedTuple):
+    name: str
+    make: Callable[[Any], Case]
+    goal: float  # of the faster of the peers
+    peers: tuple[str, ...] = ("triton", "torch")
+
+
+def works() -> Iterator[Work]:
+    for dtype in ("float16", "bfloat16"):
+        for n in (1024, 2048, 4096, 8192):
+            make = partial(matmul, m=n, n=n, k=n, dtype=dtype)
+            yield Work(f"matmul {WORDS[dtype]} {n}", make, 1.0 if n > 1024 else 0.95)
+    for m, (n, k) in product((16, 128, 1024, 8192), ((4096, 4096), (14336, 4096), (4096, 14336))):
+        yield Work(f"matmul bf16 {m}x{n}x{k}", partial(matmul, m=m, n=n, k=k, dtype="bfloat16"), 1.0)
+    for n, turned in product((2048, 4096), product((False, True), repeat=2)):
+        letters = "".join("t" if t else "n" for t in turned)
+        make = partial(matmul, m=n, n=n, k=n, dtype="float32", tf32=True, turned=turned)
+        yield Work(f"matmul tf32 {n} {letters}", make, 0.95, ("torch",))
+    for turned in product((False, True), repeat=2):
+        letters = "".join("t" if t else "n" for t in turned)
+        make = partial(matmul, m=4096, n=4096, k=4096, dtype="float16", turned=turned)
+        yield Work(f"matmul f16 4096 {letters}", make, 1.0)
+    yield Work("matmul f32 4096", partial(matmul, m=4096, n=4096, k=4096, dtype="float32"), 0.8, ("torch",))
+    for n in (2048, 4096):
+        yield Work(f"matmul + bias + GELU f16 {n}", partial(matmul_gelu, m=n, n=n, k=n, dtype="float16"), 1.0)
+    for d, causal in product((64, 128), (False, True)):
+        name = f"attention 4x32x4096x{d}{' causal' * causal}"
+        yield Work(name, partial(attention, heads=128, t=4096, d=d, causal=causal), 1.0)
+
+
+def main() -> int:
+    parser = arguments(__doc__)
+    parser.add_argument("--only", metavar="NAME", default="", help="the rows that have NAME in their name")
+    parser.add_argument("--quick", action="store_true", help="fewer repeats")
+    options = parser.parse_args()
+    start = time.perf_counter()
+    begin()
+    if tt.env().executor != "cuda":
+        print(f"this benchmark is for NVIDIA GPUs; the executor in use is {tt.env().executor}")
+        return 2
+    seed = secrets.randbits(32)
+    data = (TorchData if torch else NumPyData)(seed)
+    print(f"seed {seed}")
+    for work in works():
+        if options.only not in work.name:
+            continue
+        try:
+            figures, notes = measure(data, work.make(data), 2 if options.quick else 5)
+            figures = {name: f / 1000 for name, f in figures.items()}
+            peers = {name: figures[name] for name in ("triton", "torch") if name in figures}
+            record(work.name, "TF/s", figures["tinyton"], peers, work.goal, only=work.peers, **notes)
+        except Exception as error:
+            failed(work.name, error)
+        finally:
+            gc.collect()
+            if torch:
+                torch.cuda.empty_cache()
+    print(f"{time.perf_counter() - start:.0f} s in all")
+    return finish(options.out)
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(), 1))

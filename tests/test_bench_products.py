@@ -1,0 +1,49 @@
+"""The kernels of the benchmark of products, small and odd: what is timed is right."""
+
+import inspect
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent / "bench"))
+
+import harness  # noqa: E402
+import products  # noqa: E402
+import products_kernels  # noqa: E402
+
+import tinyton as tt  # noqa: E402
+
+TILES = [(64, 32, 32), (32, 64, 16)]
+SMALL = {
+    f"matmul {dtype} {turned}": partial(
+        products.matmul, m=70, n=48, k=40, dtype=dtype, turned=turned, tf32=dtype == "float32", tiles=TILES
+    )
+    for dtype in ("float16", "bfloat16", "float32")
+    for turned in ((False, False), (False, True), (True, False))
+}
+SMALL["matmul in full"] = partial(products.matmul, m=33, n=40, k=50, dtype="float32", tiles=TILES)
+SMALL["gelu"] = partial(products.matmul_gelu, m=70, n=48, k=40, dtype="float16", tiles=TILES)
+for causal in (False, True):
+    given = {"heads": 2, "t": 128, "d": 32, "causal": causal, "tiles": ((64, 32),)}
+    SMALL[f"attention {causal}"] = partial(products.attention, **given)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_kernels(executor, name):
+    data = harness.NumPyData(seed=5)
+    case = SMALL[name](data)
+    for way in [*case.ours[:1], *case.ours[1:][-1:]]:
+        harness.check(data, case, harness.in_order(way))
+
+
+def test_all_of_the_benchmark_is_here(interpreter):
+    data = harness.NumPyData()
+    here = {launch.kernel for make in SMALL.values() for way in make(data).ours for launch in way}
+    helpers = {products_kernels.place}
+    assert here == {k for k in vars(products_kernels).values() if isinstance(k, tt.JITFunction)} - helpers
+    works = list(products.works())
+    assert {work.make.func for work in works} == {make.func for make in SMALL.values()}
+    for work in works:
+        inspect.signature(work.make.func).bind(data, *work.make.args, **work.make.keywords)
