@@ -91,10 +91,7 @@ class Trial:
         what is behind them."""
         cells = grid if isinstance(grid, tuple) else (grid,)
         passed, befores = self._passed(kernel, args)
-        names = dict(zip(kernel.names, args, strict=False)) | meta
-        scalars = ", ".join(f"{n}={x!r}" for n, x in names.items() if not isinstance(x, (np.ndarray, Out)))
-        where = ", ".join(map(str, cells))
-        self.doing = f"{kernel.source.name} over a grid of {where} with {scalars or 'arrays only'}"
+        names, self.doing = _words(kernel, cells, args, meta)
         for name, x in names.items():
             if isinstance(x, Out):
                 x.name = name
@@ -113,6 +110,7 @@ class Trial:
     def count(self, kernel: Any, grid: Any, *args: Any, **meta: Any) -> tt.Count:
         """`tt.count` of that launch."""
         _kernel(kernel)
+        self.doing = _words(kernel, grid if isinstance(grid, tuple) else (grid,), args, meta)[1]
         return tt.count(kernel, grid, *(x.array if isinstance(x, Out) else x for x in args), **meta)
 
     def _passed(self, kernel: Any, args: tuple) -> tuple[list[Any], list[Any]]:
@@ -179,6 +177,14 @@ class Trial:
         self.compared += 1
         if not condition:
             raise Wrong(otherwise)
+
+
+def _words(kernel: Any, cells: tuple, args: tuple, meta: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The arguments of a launch by name, and the launch in words."""
+    names = dict(zip(kernel.names, args, strict=False)) | meta
+    scalars = ", ".join(f"{n}={x!r}" for n, x in names.items() if not isinstance(x, (np.ndarray, Out)))
+    where = ", ".join(map(str, cells))
+    return names, f"{kernel.source.name} over a grid of {where} with {scalars or 'arrays only'}"
 
 
 def _kernel(x: Any) -> None:

@@ -109,6 +109,12 @@ def test_a_check_that_compares_nothing_is_an_error():
         live(exercise, exercise.text)
 
 
+def test_what_is_counted_is_what_the_reason_names():
+    exercise = book.find("P3.3")
+    said = live(exercise, exercise.solution.replace("above + here", "above + tt.load(x + i * cols + j, mask=j < cols)"))
+    assert "sectors" in said and "blur over a grid of 3 with rows=20, cols=768, BN=256" in said
+
+
 def test_what_is_passed_on_comes_back():
     for x in (1, 1.5, True, None, "é", (1, (2.0,)), [1, [2]], {"a": (1,), 2: None}, {3, 4}, float("inf")):
         back = sandbox.unpack(json.loads(json.dumps(sandbox.pack(x))))
