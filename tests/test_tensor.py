@@ -218,12 +218,21 @@ def test_the_best_instruction_that_card_and_tiles_allow():
 
 
 def test_copies_of_16_bytes_run_ahead():
-    text = lowered(matmul, SIGNATURE, **PLAIN).source
+    text = lowered(matmul, SIGNATURE, CARDS["mma"], **PLAIN).source
     assert "copy_16(x_ring" in text and "copies_wait<1>" in text and "load_float16x8" not in text
-    assert "copies_wait<3>" in lowered(matmul, SIGNATURE, stages=5, **PLAIN).source
+    assert "copies_wait<3>" in lowered(matmul, SIGNATURE, CARDS["mma"], stages=5, **PLAIN).source
     assert "ring" not in lowered(matmul, SIGNATURE, stages=1, **PLAIN).source
     odd = {**SIGNATURE, "K": "int32", "N": "int32"}
     assert "copy_16" not in lowered(matmul, odd, **PLAIN).source
+
+
+def test_products_go_on_during_the_next_round():
+    """They read their tiles until then, so copies run one round less ahead; with two stages there is no room for it."""
+    text = lowered(matmul, SIGNATURE, stages=4, **PLAIN).source
+    inside, _, after = text.partition("for (unsigned int rounds")[2].partition("warpgroup_wait<1>")
+    assert "copies_wait<1>" in inside and "warpgroup_wait_float" not in inside and "warpgroup_wait_float" in after
+    assert "warpgroup_wait<1>" not in lowered(matmul, SIGNATURE, stages=2, **PLAIN).source
+    assert "warpgroup_wait<1>" not in lowered(attention, TYPES, BM=64, BN=32, D=32).source  # sums are read each round
 
 
 def test_no_instruction_of_that_name():

@@ -125,6 +125,10 @@ PTX = {
 {fn} void warpgroup_sent() {{  // the products since are a group
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }}""",
+    "warpgroup_wait": """
+template <int LATER> {fn} void warpgroup_wait() {{  // until all groups of products are done but the last ones
+    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(LATER) : "memory");
+}}""",
     "shared_written": """
 {fn} void shared_written() {{  // what this thread has written is seen by the units that read shared memory themselves
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

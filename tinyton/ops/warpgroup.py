@@ -3,7 +3,8 @@ done (PTX ISA, *Asynchronous Warpgroup Level Matrix Instructions*, sm_90a)."""
 
 from __future__ import annotations
 
-from ..ir import Op
+from ..ir import Builder, Op, Value
+from . import op as op_
 from .tensor import KINDS, STEP, Placed, Product, times
 
 GROUP = 128  # threads
@@ -27,8 +28,28 @@ def by_groups(e, op: Op) -> None:
     e.line(f"{_multiply(e, p, columns, bool(words))}({p.register(*batches, i, j)}, {x}, {y});")
     p.shut(p.outer)
     e.line(f"{e.use('warpgroup_sent')}();")
-    e.line(f"{_done(e, p)}({p.sums});")
+    same = e.arrays.get(op.operands[2]) == e.arrays[p.out]
+    if same and (patient := op.attrs.get("patient")):
+        e.line(f"{e.use('warpgroup_wait')}<{patient}>();")
+    else:
+        e.line(f"{_done(e, p.dtype.is_float, p.layout.registers)}({p.sums});")
     p.end()
+
+
+@op_(
+    numpy=None,
+    emit=lambda e, op: e.line(f"{_done(e, *_registers(e, op.operands[0]))}({e.arrays[op.operands[0]][0]});"),
+    kind="statement",
+    effect=True,
+    public=False,
+)
+def products_wait(b: Builder, sums: Value) -> None:
+    """Waits until all products are done, whose ``sums`` are read after this."""
+    b.add("products_wait", (sums,), None)
+
+
+def _registers(e, v: Value) -> tuple[bool, int]:
+    return v.type.dtype.is_float, e.arrays[v][1].registers
 
 
 def _descriptor(e, operand: tuple[Placed, bool], batch: str, first: str, k: str) -> str:
@@ -86,9 +107,9 @@ def _multiply(e, p: Product, columns: int, held: bool) -> str:
     return name
 
 
-def _done(e, p: Product) -> str:
-    """The helper that waits for the sums. It names each, so that none is read before."""
-    count, letter, c = p.layout.registers, *(("f", "float") if p.dtype.is_float else ("r", "int"))
+def _done(e, is_float: bool, count: int) -> str:
+    """The helper that waits for so many sums of a thread. It names each, so that none is read before."""
+    letter, c = ("f", "float") if is_float else ("r", "int")
     name = f"warpgroup_wait_{c}x{count}"
     parts = [f'"+{letter}"(sum[{i}])' for i in range(count)]
     lists = [_listed(parts[i : i + 128], " " * 10) for i in range(0, count, 128)]

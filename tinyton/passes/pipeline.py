@@ -33,7 +33,8 @@ def pipeline(kernel: Kernel, stages: int | None = None) -> Kernel:
             op = op if inner == op.blocks else replace(op, blocks=inner)
             many = op.attrs.get("stages", stages) if op.name == "for" else 1
             if pairs := _loads(op, count_of) if many is None or many > 1 else []:
-                _rotated(b, op, pairs, rings, many or _fitting(pairs))
+                many = many or _fitting(pairs)
+                _rotated(b, op, pairs, rings, many, _patient(op, pairs, count_of) if many > 2 else [])
             else:
                 b.ops.append(op)
         return old if tuple(b.ops) == old.ops else replace(old, ops=tuple(b.ops))
@@ -68,9 +69,36 @@ def _loads(loop: Op, count_of: dict[Value, int]) -> list[tuple[Op, Op]]:
     return found
 
 
-def _rotated(b: Builder, loop: Op, pairs: list[tuple[Op, Op]], rings: Iterator[int], stages: int) -> None:
-    """Appends the loop with what its ``pairs`` load some rounds ahead, and what comes before and after it."""
+def _patient(loop: Op, pairs: list[tuple[Op, Op]], count_of: dict[Value, int]) -> list[Op]:
+    """The products of a loop's body, if nothing of the next round needs their sums but the same products: then they may
+    go on during the next round."""
     (body,) = loop.blocks
+    made = {v: op for op in body.ops for v in op.results}
+    kept = {param: end for _, param, end, _ in loop.carried}
+    there = {place.result for _, place in pairs}
+
+    def lies(v: Value) -> bool:
+        """True for a tile that nobody overwrites in the next round."""
+        while v in made and made[v].name == "permute":
+            v = made[v].operands[0]
+        return v in there or v not in made
+
+    found = [op for op in body.ops if op.name == "matmul" and op.attrs.get("how") == "wgmma"]
+    for op in found:
+        x, y, acc = op.operands
+        alone = count_of.get(acc) == count_of.get(op.result) == 1 and kept.get(acc) is op.result
+        if not (alone and lies(x) and lies(y)):
+            return []
+    return found if all(op in found for op in walk(body) if op.attrs.get("how") == "wgmma") else []
+
+
+def _rotated(
+    b: Builder, loop: Op, pairs: list[tuple[Op, Op]], rings: Iterator[int], stages: int, patient: list[Op]
+) -> None:
+    """Appends the loop with what its ``pairs`` load some rounds ahead, and what comes before and after it. If products
+    are ``patient``, those of the round before still read their tiles, so that copies run one round less ahead."""
+    (body,) = loop.blocks
+    far = stages - 1 - bool(patient)
     index, (low, stop, step) = body.params[0], loop.head
     wanted = [v for op, _ in pairs for v in op.operands]
     carried = [(start, p, end) for start, p, end, _ in loop.carried if p in needed(body, wanted)]
@@ -105,16 +133,16 @@ def _rotated(b: Builder, loop: Op, pairs: list[tuple[Op, Op]], rings: Iterator[i
     before.add("ring", (), None, tiles=tiles, stages=stages)
     there, k = begins(before, low, True)
     state = {p: start for start, p, _ in carried}
-    for slot in range(stages - 1):
+    for slot in range(far):
         ask(before, there, {index: k, **state}, number(slot))
         state = after(before, {index: k, **state}) if carried else {}
         there, k = begins(before, k, False)
-    # in the loop, all of that runs stages - 1 rounds ahead
+    # in the loop, all of that runs so far ahead
     read, write = Value(Type(int32), "read"), Value(Type(int32), "write")
     ahead, coming = Value(index.type, f"{index.name}_ahead"), Value(Type(bool_), "coming")
     states = {p: Value(p.type, f"{p.name}_ahead") for _, p, _ in carried}
     inner.loc = loop.loc
-    inner.add("copies_wait", (), None, later=stages - 2)
+    inner.add("copies_wait", (), None, later=far - 1)
     for (_, place), ring in zip(pairs, numbers, strict=True):
         inner.ops.append(Op("arrived", (read,), (place.result,), {"ring": ring}, (), place.loc))
     ask(inner, coming, {index: ahead, **states}, write)
@@ -122,12 +150,16 @@ def _rotated(b: Builder, loop: Op, pairs: list[tuple[Op, Op]], rings: Iterator[i
     more, then = begins(inner, ahead, False)
     turned = [inner.add("turn", (v,), v.type, stages=stages) for v in (read, write)]
     gone = {op for pair in pairs for op in pair}
-    rest = tuple(op for op in body.ops if op not in gone)
+    waits = {op: replace(op, attrs=op.attrs | {"patient": len(patient)}) for op in patient}
+    rest = tuple(waits.get(op, op) for op in body.ops if op not in gone)
     extra = [read, write, ahead, coming, *states.values()]
     ends = [*turned, then, more, *following.values()]
-    starts = [number(0), number(stages - 1), k, there, *(state[p] for p in states)]
+    starts = [number(0), number(far), k, there, *(state[p] for p in states)]
     new = Block((*body.params, *extra), (*inner.ops, *rest), (*body.yields, *ends))
     results = (*loop.results, *(Value(v.type) for v in extra))
     before.ops.append(replace(loop, operands=(*loop.operands, *starts), results=results, blocks=(new,)))
     before.loc = loop.loc
+    for _, param, _, result in loop.carried:
+        if any(param is op.operands[2] for op in patient):
+            before.add("products_wait", (result,), None)
     before.add("ring_end", (), None)
