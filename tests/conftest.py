@@ -6,11 +6,11 @@ import sys
 from itertools import count
 from typing import NamedTuple
 
+import emulator
 import numpy as np
 import pytest
 
 import tinyton as tt
-from tests import emulator
 from tinyton.passes.threads import choose_threads
 
 EXECUTORS = [name for name, why in tt.backends.available().items() if why is None]

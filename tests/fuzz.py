@@ -41,7 +41,7 @@ from model import (
     together,
 )
 
-from conftest import EXECUTORS, kernel
+from conftest import EMULATED, EXECUTORS, kernel
 
 # -- random kernels ----------------------------------------------------------------------------------------------------
 
@@ -898,7 +898,7 @@ def explore(executor, examples, number=None, record=None, maker=Maker):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--examples", type=int, default=5000)
-    parser.add_argument("--backend", choices=EXECUTORS, default="interpreter")
+    parser.add_argument("--backend", choices=EXECUTORS + EMULATED, default="interpreter")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--tile", action="store_true", help="in the spelling of tinyton.tile")
     parser.add_argument("--record", help=argparse.SUPPRESS)

@@ -3,14 +3,14 @@
 import re
 from pathlib import Path
 
+import emulator
 import ml_dtypes
 import numpy as np
 import pytest
+from emulator.translate import translate
 
 import tinyton as tt
 from conftest import choose, kernel, lowered
-from tests import emulator
-from tests.emulator.translate import translate
 from tinyton.backends import nvcc
 from tinyton.codegen.dialect import CUDA
 from tinyton.codegen.ptx import PTX

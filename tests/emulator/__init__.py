@@ -157,12 +157,15 @@ class Executor:
 
 def register() -> None:
     """Makes "emulator" a name of an executor, which TINYTON_BACKEND may have, in this process."""
-    real, own = backends.get, cache(Executor)
+    if hasattr(real := backends.get, "emulates"):
+        return
+    own = cache(Executor)
 
     @wraps(real)
     def get(name: str) -> Any:
         return own() if name == "emulator" else real(name)
 
+    get.emulates = True  # type: ignore[attr-defined]
     backends.get = get
 
 
