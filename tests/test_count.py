@@ -63,6 +63,20 @@ def test_threads_beyond_the_tile_load_copies_and_do_not_store():
     assert (c.sectors_loaded, c.sectors_stored, c.threads) == (4, 4, 32)
 
 
+def test_loads_that_run_ahead_are_the_same_loads():
+    @tt.jit
+    def rounds(x, out, n, STAGES: tt.constexpr):
+        i, total = tt.arange(0, 512), tt.zeros((512,), tt.float32)
+        for start in tt.range(0, n, 512, num_stages=STAGES):
+            total += tt.load(x + start + i, mask=start + i < n)
+        tt.store(out + i, total)
+
+    x, out = np.ones(2000, np.float32), np.ones(512, np.float32)
+    for n in (2000, 512, 3, 0):
+        one, two = (tt.count(rounds, 1, x, out, n, STAGES=stages, num_warps=4) for stages in (1, 2))
+        assert one == two
+
+
 @pytest.mark.parametrize(("n", "block", "share"), [(16, 64, 0.25), (32, 64, 0.5), (64, 64, 1.0), (27, 27, 27 / 32)])
 def test_utilisation(n, block, share):
     assert count(copy, 1, floats(n), floats(n), n, STEP=1, BLOCK=block).utilisation == share

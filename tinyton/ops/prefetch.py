@@ -144,6 +144,8 @@ def _emit_ahead(e, op):
 
 
 def _ahead(run, op, ptr, more, mask=None, other=None):
+    if not more:  # no round, no access
+        return np.zeros(op.result.type.shape, op.result.type.dtype.register.numpy)
     return run.load(op, ptr, more if mask is None else mask & more, other)
 
 
