@@ -1,5 +1,6 @@
 """The emulated GPU finds what it is there for: missing barriers, waits and threads, and accesses outside of memory."""
 
+import ctypes
 import re
 from pathlib import Path
 
@@ -303,11 +304,69 @@ def test_a_copy_is_there_when_it_is_waited_for(card):
         assert [w.tolist() for w in there] == [[later < 2, later < 1], [True, True]]
 
 
+BOXES = """
+struct __align__(64) Map { char hidden[128]; };
+__global__ void k(const __grid_constant__ Map x, const __grid_constant__ Map y, unsigned short* seen) {
+    __shared__ __align__(1024) unsigned short tile[32 * 64];
+    __shared__ __align__(8) unsigned long long barrier[1];
+    const int t = threadIdx.x;
+    const unsigned int to = (unsigned int)__cvta_generic_to_shared(tile);
+    const unsigned int at = (unsigned int)__cvta_generic_to_shared(barrier);
+    if (t == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(at), "r"(1) : "memory");
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+    if (t == 0) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(at), "r"(4096) : "memory");
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+            "[%0], [%1, {%2, %3}], [%4];" :: "r"(to), "l"(&x), "r"(-3), "r"(5), "r"(at) : "memory");
+    }
+    asm volatile("{ .reg .pred there;\\n again%=: mbarrier.try_wait.parity.shared::cta.b64 there, [%0], %1;\\n"
+        "@!there bra again%=; }" :: "r"(at), "r"(0) : "memory");
+    for (int k = t; k < 2048; k += 128) seen[k] = tile[k / 64 * 64 + (k % 64 ^ k / 64 % 8 * 8)];
+    if (t == 0) {
+        asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];"
+            :: "l"(&y), "r"(-3), "r"(5), "r"(to) : "memory");
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+}"""
+
+
+def tensor_map(card, memory, rows, columns):
+    """Of boxes of 32 by 64 of an array of 16-bit elements, in shared memory with swizzled rows of 128 bytes."""
+    made, words = ctypes.create_string_buffer(128), ctypes.c_uint64 * 2
+    shape, box = words(columns, rows), (ctypes.c_uint * 2)(64, 32)
+    card.machine.simt_tensor_map(made, ctypes.c_void_p(int(memory)), 2, 2, shape, words(2 * columns), box, 128)
+    return made.raw
+
+
+def test_boxes_of_arrays(card):
+    """From outside of the array come zeros, and nothing goes there."""
+    x = np.random.default_rng().integers(1, 1 << 16, (33, 56)).astype(np.uint16)
+    memory = [card.borrow(a) for a in (x, 0 * x, np.zeros((32, 64), np.uint16))]
+    packed = b"".join(tensor_map(card, m, *x.shape) for m in memory[:2]) + int(memory[2]).to_bytes(8, "little")
+    card.start(emulator.load(BOXES, "k"), (1, 1, 1), (128, 1, 1), packed)
+    out, seen = np.zeros_like(x), np.zeros((32, 64), np.uint16)
+    card.read(memory[1], out), card.read(memory[2], seen)
+    want = np.zeros((32, 64), np.uint16)
+    want[:28, 3:59] = x[5:]
+    assert (seen == want).all()
+    assert (out[5:] == x[5:]).all() and not out[:5].any()
+    hasty, wrong = emulator.load(BOXES.replace("@!there bra again%=; ", ""), "k"), []
+    for _ in range(8):  # it asks once, and does not wait
+        card.start(hasty, (1, 1, 1), (128, 1, 1), packed)
+        card.read(memory[2], seen)
+        wrong.append((seen != want).any())
+    assert any(wrong)
+
+
 @pytest.mark.nvcc
 @pytest.mark.skipif(nvcc.find("nvcc") is None, reason="nvcc is not installed: pip install 'tinyton[nvcc]'")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_nvcc_takes_these_texts(arch):
-    texts = [*map(product, KINDS), F64, MATRICES, COPIES.replace("LATER", "0")]
+    texts = [*map(product, KINDS), F64, MATRICES, COPIES.replace("LATER", "0"), *[BOXES] * (arch == "sm_90a")]
     text = "\n".join(f"namespace t{k} {{{one}}}" for k, one in enumerate(texts))
     assert nvcc.to_ptx(text, arch, ["-std=c++17"]).count(b"mma.sync") == 6
 

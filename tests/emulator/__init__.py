@@ -56,10 +56,11 @@ def machine() -> tuple[Path, ctypes.CDLL]:
     folder = tempfile.TemporaryDirectory(prefix="tinyton-emulator-")
     machine.folder = folder  # it goes when the process ends
     path = Path(folder.name)
-    for name in ("simt.h", "ptx.h", "tensor.h"):
-        shutil.copy(HERE / name, path)
+    for header in HERE.glob("*.h"):
+        shutil.copy(header, path)
+    sources = sorted(map(str, HERE.glob("*.cpp")))
     compiled(*KERNEL, "-x", "c++-header", "-o", f"{path}/simt.h.gch", f"{path}/simt.h")
-    compiled("-O1", "-frounding-math", "-shared", "-o", f"{path}/machine.so", "simt.cpp", "ptx.cpp", "tensor.cpp")
+    compiled("-O1", "-frounding-math", "-ffp-contract=off", "-shared", "-o", f"{path}/machine.so", *sources)
     lib = ctypes.CDLL(f"{path}/machine.so", ctypes.RTLD_GLOBAL)
     lib.simt_allocate.restype, lib.simt_launch.restype = ctypes.c_void_p, ctypes.c_char_p
     return path, lib
@@ -104,8 +105,8 @@ class Executor:
         return choose_threads(kernel)
 
     def build(self, low: Any) -> Any:
-        kinds = "".join(("P" if v.type.pointer else v.type.dtype.numpy.char) + "0q" for v in low.ir.params)
-        return load(low.source, low.symbol), struct.Struct(kinds + "i0q" * (low.programs_per_block > 1)).pack, low
+        kinds = "".join("P" if v.type.pointer else v.type.dtype.numpy.char for v in low.ir.params)
+        return load(low.source, low.symbol), struct.Struct(kinds + "i" * (low.programs_per_block > 1)).pack, low
 
     def read_block(self, loaded: Any) -> tuple[int, int, int]:
         return loaded[2].block

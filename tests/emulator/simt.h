@@ -8,8 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <initializer_list>
-#include <utility>
+#include <tuple>
 
 #define __global__
 #define __device__
@@ -42,11 +41,17 @@ void meet_block(const char* what, unsigned barrier, unsigned count, void* mine, 
 void meet_warp(const char* what, unsigned mask, void* mine, Act act);
 
 template <class T> T& shared(const void* tag, size_t align) { return *(T*)shared(tag, sizeof(T), align); }
-template <class... A, size_t... I> void call(void (*kernel)(A...), char* args, std::index_sequence<I...>) {
-    kernel(*(std::remove_const_t<A>*)(args + 8 * I)...);
+template <class T> T argument(char* args, size_t& at) {  // the next one; they are packed as a struct's members
+    std::remove_const_t<T> x;
+    at = (at + alignof(T) - 1) / alignof(T) * alignof(T);
+    memcpy(&x, args + at, sizeof x);
+    at += sizeof x;
+    return x;
 }
 template <class... A> void call(void (*kernel)(A...), char* args) {
-    call(kernel, args, std::index_sequence_for<A...>{});
+    size_t at = 0;
+    std::tuple<A...> all{argument<A>(args, at)...};  // braces, so that they are read in order
+    std::apply(kernel, all);
 }
 template <class To, class From> To bits(From x) {
     static_assert(sizeof(To) == sizeof(From));
@@ -198,3 +203,4 @@ inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long
 inline int __ffs(int x) { return __builtin_ffs(x); }
 #include "ptx.h"
 #include "tensor.h"
+#include "bulk.h"

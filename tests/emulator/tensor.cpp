@@ -1,41 +1,11 @@
 // The instructions of tensor.h.
-#include <functional>
-#include <map>
 #include <memory>
-#include <vector>
 #include "simt.h"
+#include "later.h"
 
 namespace ptx {
 using simt::at;
 using simt::fail;
-using Work = std::vector<std::function<void()>>;
-struct Sum {  // a register that products will write to: what it will be, and how many of them
-    double value;
-    int products;
-};
-struct Later {  // what a thread, or a warp-group, has asked for
-    unsigned long block = ~0ul;
-    Work open = {};
-    std::vector<Work> groups = {};
-    std::map<void*, Sum> sums = {};
-    bool fenced = false;
-};
-static Later& of(std::map<unsigned, Later>& all, unsigned owner) {
-    Later& q = all[owner];
-    if (q.block != simt::block()) q = {simt::block()};  // what others have left does not matter
-    return q;
-}
-static void commit(Later& q) {
-    q.groups.push_back(std::move(q.open));
-    q.open.clear();
-}
-static void wait(Later& q, size_t later) {
-    while (q.groups.size() > later) {
-        for (auto& work : q.groups[0]) work();
-        q.groups.erase(q.groups.begin());
-    }
-}
-
 // -- copies -----------------------------------------------------------------------------------------------------------
 static std::map<unsigned, Later> copies;
 void copy(uint32_t to, const void* from, unsigned size, unsigned there) {
@@ -45,6 +15,16 @@ void copy(uint32_t to, const void* from, unsigned size, unsigned there) {
     const auto work = [=] { memcpy(place, from, there), memset(place + there, 0, size - there); };
     if (simt::toss()) return work();
     of(copies, simt::thread()).open.push_back(work);
+}
+void finish_copies(unsigned thread) {  // and leave the groups empty
+    Later& q = of(copies, thread);
+    q.groups.push_back(std::move(q.open));
+    for (Work& group : q.groups) {
+        for (auto& work : group) work();
+        group.clear();
+    }
+    q.groups.pop_back();
+    q.open.clear();
 }
 void cp_async_commit_group() { commit(of(copies, simt::thread())); }
 void cp_async_wait_group(unsigned later) { wait(of(copies, simt::thread()), later); }

@@ -96,7 +96,7 @@ def call(instruction: str, args: str, operands: list[tuple[str, bool]]) -> str:
                 m is not None and operands[int(m[1])][1] for m in (re.fullmatch(r"%(\d+)", w) for w in inside)
             )
             return f"ptx::{'out' if results else 'in'}({', '.join(map(value, inside))})"
-        return value(word)
+        return "ptx::nothing()" if word == "_" else value(word)
 
     columns = re.search(r"(?<=\.m64)n(\d+)(?=k)", instruction)  # of wgmma
     name = re.sub(r"(?<=\.m64)n\d+|(\.|::)", lambda m: "_" * bool(m[1]), instruction)
