@@ -8,14 +8,15 @@ import pytest
 
 import tinyton as tt
 from conftest import EMULATED, choose, kernel
-from tinyton.codegen.dialect import CUDA, launch_bounds
+from tinyton.codegen.dialect import CUDA, OPENCL, launch_bounds
 from tinyton.codegen.lower import front, lower
-from tinyton.layout import accumulators
+from tinyton.layout import accumulators, outer
 from tinyton.specialize import Specialization, parse
 
 FLOATS = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}
 KINDS = {**FLOATS, "int8": np.int8, "uint8": np.uint8}
-CARDS = {"mma": CUDA.on((8, 0)), "wgmma": CUDA.on((9, 0))}
+SUMS = {"int8": "int32", "uint8": "int32", "float64": "float64"}  # of others, float32
+CARDS = {"outer": CUDA, "mma": CUDA.on((8, 0)), "wgmma": CUDA.on((9, 0))}
 
 matmul = kernel("""
 @tt.jit
@@ -67,21 +68,23 @@ def hows(low):
 def multiply(kind, size, tile, rng, turned=(0, 0), masked=False, best=None, precision=None, **options):
     """Runs the kernel above; gives what it gives, what it should, and the largest sum of sizes."""
     (m, n, k), (bm, bn, bk) = size, tile
-    draw = rng.standard_normal if kind in FLOATS else lambda shape: rng.integers(0, 100, shape)
-    a, b = draw((m, k)).astype(KINDS[kind]), draw((k, n)).astype(KINDS[kind])
-    c = np.full((m, n), 77, np.float32 if kind in FLOATS else np.int32)
+    draw = (lambda shape: rng.integers(0, 100, shape)) if "int" in kind else rng.standard_normal
+    a, b = (draw(shape).astype(KINDS.get(kind, kind)) for shape in ((m, k), (k, n)))
+    total = SUMS.get(kind, "float32")
+    c = np.full((m, n), 77, total)
     x, y = (np.ascontiguousarray(v.T) if t else v for v, t in zip((a, b), turned, strict=True))
     options |= {"BM": bm, "BN": bn, "BK": bk, "TA": turned[0], "TB": turned[1], "MASK": masked, "BEST": best}
-    options |= {"SUM": tt.float32 if kind in FLOATS else tt.int32, "PRECISION": precision}
+    options |= {"SUM": getattr(tt, total), "PRECISION": precision}
     matmul[(-(-m // bm), -(-n // bn))](x, y, c, m, n, k, **options)
     return c, a.astype(np.float64) @ b.astype(np.float64), np.abs(a.astype(float)) @ np.abs(b.astype(float))
 
 
-def close(got, want, sizes, unit=2.0**-22):
+def close(got, want, sizes, unit=2.0**-20):
     assert (np.abs(got - want) <= unit * sizes).all(), np.abs((got - want) / sizes).max()
 
 
 SHAPES = {
+    "outer": [((64, 64, 96), (32, 64, 32)), ((64, 128, 64), (64, 128, 32))],
     "mma": [((64, 64, 96), (32, 64, 32)), ((32, 32, 64), (16, 16, 64)), ((64, 128, 64), (64, 128, 32))],
     "wgmma": [((128, 64, 64), (64, 64, 32)), ((128, 128, 64), (128, 128, 64)), ((64, 256, 32), (64, 256, 32))],
 }
@@ -99,9 +102,15 @@ def test_either_operand_may_be_turned(card, size, tile, turned, rng):
 def test_kinds(card, kind, rng):
     got, want, sizes = multiply(kind, (64, 64, 96), (64, 64, 32), rng, precision="tf32")
     if kind in FLOATS:
-        close(got, want, sizes, 2.0**-10 if kind == "float32" else 2.0**-22)
+        close(got, want, sizes, 2.0**-10 if kind == "float32" and card != "outer" else 2.0**-20)
     else:
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("turned", [(0, 0), (1, 1)], ids="nn tt".split())
+@pytest.mark.parametrize("card", CARDS, indirect=True)
+def test_float64(card, turned, rng):
+    close(*multiply("float64", (64, 64, 40), (32, 32, 8), rng, turned), 2.0**-50)
 
 
 @pytest.mark.parametrize("num_stages", [1, 2, 3, 5])
@@ -205,16 +214,17 @@ def test_the_best_instruction_that_card_and_tiles_allow():
         return hows(lowered(matmul, types, dialect, threads, **(PLAIN | constants)))[0]
 
     assert how() == "wgmma"
-    assert how(CUDA) is None and how(CUDA.on((7, 5))) is None  # for any card, or one without them
+    assert how(CUDA) == how(CUDA.on((7, 5))) == "outer"  # for any card, or one without them
     assert how(CARDS["mma"]) == how(CUDA.on((8, 9))) == how(CUDA.on((10, 0))) == "mma"
     assert how(CUDA.on((9, 0), alone=False)) == "mma"  # for later cards, too
     assert how(threads=64) == how(BM=32) == "mma"  # no group of warps; too few rows for one
     assert how(threads=512, BM=64, BN=128) == "mma"  # groups would have too few columns
     assert how(threads=16) is None and how(BN=8) is None and how(BK=8) is None
-    assert how(kind="float64", SUM=tt.float64) is None
-    assert how(kind="float32") is None and how(kind="float32", PRECISION="ieee") is None
+    assert how(kind="float64", SUM=tt.float64) == "outer" and how(OPENCL) is None
+    assert how(kind="float32") == how(kind="float32", PRECISION="ieee") == "outer"
+    assert how(kind="float32", BM=16, BN=16, threads=128) is None  # two sums a thread
     assert how(kind="float32", PRECISION="tf32") == "mma"
-    assert how(BEST="mma") == "mma" and how(BEST="fma") is None and how(CARDS["mma"], BEST="wgmma") == "mma"
+    assert how(BEST="mma") == "mma" and how(BEST="fma") == "outer" and how(CARDS["mma"], BEST="wgmma") == "mma"
 
 
 def test_copies_of_16_bytes_run_ahead():
@@ -238,6 +248,15 @@ def test_products_go_on_during_the_next_round():
 def test_no_instruction_of_that_name():
     with pytest.raises(tt.KernelValueError, match='choose one of "fma", "mma", "wgmma"'):
         lowered(matmul, SIGNATURE, **PLAIN | {"BEST": "tensor"})
+
+
+@pytest.mark.parametrize("threads", [32, 128, 1024])
+@pytest.mark.parametrize("shape", [(16, 16), (64, 32), (16, 256), (4, 32, 16)])
+def test_sums_of_threads_have_one_place_each(shape, threads):
+    layout = outer(shape, threads)
+    found = {layout.at(t, r) for t in range(threads) for r in range(layout.registers)}
+    assert len(found) == np.prod(shape)
+    assert layout.registers * threads == np.prod(shape) << bin(layout.copies).count("1")
 
 
 @pytest.mark.parametrize("tall", [False, True])

@@ -240,6 +240,21 @@ def accumulators(shape: tuple[int, ...], threads: int, tall: bool = False) -> La
     return Layout(shape, (*reg, *columns, *rows, *batch), tuple(thread))
 
 
+def outer(shape: tuple[int, ...], threads: int) -> Layout:
+    """The tile that threads add up each for itself: four neighbours in some rows and columns. A warp has 4 rows by 32
+    columns of those, so that it reads little of what it multiplies; warps share the longer side."""
+    rank, (m, n) = len(shape), map(log2, shape[-2:])
+    row, column = rank - 2, rank - 1
+    reg, thread = [unit(rank, column, 0), unit(rank, column, 1)], []
+    rows, columns = ([unit(rank, d, i) for i in range(a, b)] for d, a, b in ((row, 0, m), (column, 2, n)))
+    batch = [unit(rank, d, i) for d in range(row) for i in range(log2(shape[d]))]
+    for k in range(log2(threads)):
+        wide = k < 3 or k >= 5 and len(columns) + 2 > len(rows)
+        first, second = (columns, rows) if wide else (rows, columns)
+        thread.append((first or second or batch or [(0,) * rank]).pop(0))
+    return Layout(shape, (*reg, *columns, *rows, *batch), tuple(thread))
+
+
 def left_operand(shape: tuple[int, int], sums: Layout) -> Layout:
     """The layout in which the warps that have ``sums`` each have their rows of the left matrix, of 16-bit elements."""
     rows = [b for b in sums.reg[2:] if b[0]]

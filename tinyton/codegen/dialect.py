@@ -36,7 +36,7 @@ class Dialect:
     shared: str  # before an array in shared memory, with {align}
     local: str  # before a pointer to it
     helpers: dict[str, str]
-    arch: int = 0  # the oldest card, as in sm_90, that the text is for; 0: any
+    arch: int = -1  # the oldest card of NVIDIA's that the text is for, 90 for sm_90; 0: any; -1: none
     alone: bool = False  # it is for that card alone, as in sm_90a
 
     def c(self, dtype: DType) -> str:
@@ -87,6 +87,7 @@ def launch_bounds(threads: int, blocks: int | None = None) -> str:
 
 CUDA = Dialect(
     name="cuda",
+    arch=0,
     long="long long",
     function="__device__ __forceinline__",
     memory="",

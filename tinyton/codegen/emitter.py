@@ -33,7 +33,7 @@ Joined = Callable[["Emitter", Op, Scope], None]
 SCALAR = Layout((), (), ())
 LANES = 8  # elements that a CPU computes at once where the C compiler would not see that it can
 BY_LANES = CALLED - {"sin", "cos", "tan"}  # whose vectors are less exact for great numbers
-BITS = {2: "unsigned short", 4: "unsigned int", 8: "uint2", 16: "uint4"}  # as many bytes, in CUDA's own types
+BITS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2", 16: "uint4"}  # CUDA's words
 
 
 @dataclass
@@ -143,6 +143,21 @@ class Emitter(Writer):
         return viewed(v, self.made, identity(v))[0]
 
     # >>> stage 8
+    def access(self, verb: str, dtype: DType, width: int) -> str:
+        """The helper that does a "put" to or a "get" from shared memory of ``width`` neighbours at once (CUDA)."""
+        name, kind, stored = f"{verb}_{dtype.name}x{width}", BITS[width * dtype.itemsize], self.dialect.stored(dtype)
+        if verb == "put":
+            takes = ", ".join(["char* to", *(f"{self.c(dtype)} x{k}" for k in range(width))])
+            values = ", ".join(self.bits_text(f"x{k}", dtype) for k in range(width))
+            body = f"alignas({kind}) const {stored} v[{width}] = {{{values}}};", f"*({kind}*)to = *(const {kind}*)v;"
+        else:
+            takes = f"{self.c(dtype)}* to, const char* from"
+            parts = " ".join(f"to[{k}] = {self.load_text(f'v[{k}]', dtype)};" for k in range(width))
+            body = f"alignas({kind}) {stored} v[{width}];", f"*({kind}*)v = *(const {kind}*)from;", parts
+        lines = [f"{self.dialect.function} void {name}({takes}) {{", *body]
+        self.helpers.setdefault(name, "\n    ".join(lines) + "\n}")
+        return name
+
     def operand(self, v: Value) -> tuple[Placed | Held, dict[int, int]]:
         """A tile in shared memory that ``v`` is, or is a view of, and which dimension of ``v`` each of its own is."""
         root, frame = viewed(v, self.made, identity(v))

@@ -19,7 +19,7 @@ from ..passes.axisinfo import Info, analyse
 from ..passes.fold import drop_sure, fold
 
 # >>> stage 9
-from ..passes.pipeline import pipeline
+from ..passes.pipeline import AHEAD, pipeline
 
 # <<<
 from ..passes.plan import Plan, access_widths, make_plan
@@ -228,7 +228,7 @@ def _lower(
     kernel = products(kernel, threads, dialect.arch, dialect.alone)
     # <<<
     # >>> stage 9
-    kernel = pipeline(kernel, stages)
+    kernel = pipeline(kernel, stages) if dialect.arch >= AHEAD else kernel
     # <<<
     # >>> stage 7
     kernel = prefetch(kernel, threads)

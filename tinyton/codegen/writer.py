@@ -169,7 +169,8 @@ class Writer:
         if self.own_bytes < self.most_bytes or keep and self.round > 0 and not self.met:
             self.barrier()  # others may still read what was there
         twice = self.round > 0 and not self.met and self.threads > 1
-        if self.own_bytes + size * (1 + twice) > max(FRESH_SHARED, self.most_bytes) and not keep:
+        reused = self.own_bytes < self.most_bytes
+        if not (keep or reused) and self.own_bytes + size * (1 + twice) > FRESH_SHARED:
             self.scratch_bytes = max(self.scratch_bytes, size)
             self.barrier()
             return f"(({self.dialect.local}{self.c(dtype)}*)scratch)"

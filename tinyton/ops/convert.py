@@ -9,6 +9,8 @@ from ..ir import Builder, Value
 from ..layout import Layout
 from . import op
 
+PAD = 32
+
 
 def _convert(run, op, x):
     return x
@@ -51,6 +53,11 @@ def _emit_convert(e, op):
             where = " + ".join([*lane, s.gather(across)] if across else lane) or "0"
             s.line(f"{e.cell(op.result, s)} = {from_}{e.shuffle(to + cell, where, dtype, '')};")
         return
+    # >>> stage 8
+    last = len(source.shape) - 1
+    if e.dialect.name == "cuda" and not to and min(source.vector(last), target.vector(last)) > 1:
+        return _by_vectors(e, op, source, target)
+    # <<<
     memory = e.shared(dtype, room(source.shape))
     stage(e, op, x, memory, to)
     e.barrier()
@@ -58,6 +65,31 @@ def _emit_convert(e, op):
         s.line(f"{e.cell(op.result, s)} = {from_}{memory}[{s.position(pitched(source.shape))}];")
 
 
+# >>> stage 8
+def _by_vectors(e, op, source: Layout, target: Layout) -> None:
+    """Through shared memory in accesses of up to 16 bytes, both ways. Rows are longer by PAD bytes, so that the eight
+    rows that a warp has of sums on tensor cores lie in different banks."""
+    (x,), dtype, last = op.operands, op.result.type.dtype, len(source.shape) - 1
+    pitch = source.shape[-1] * dtype.itemsize + PAD
+    name, size = e.fresh("turned"), prod(source.shape[:-1]) * pitch
+    e.line(f"char* const {name} = (char*){e.shared(uint64, -(-size // 8))};")
+
+    def place(s) -> str:
+        row = s.position(source.shape[:-1], s.coordinates[:-1]) if last else "0"
+        return f"{name} + ({row}) * {pitch} + ({s.coordinates[last]}) * {dtype.itemsize}"
+
+    def width(layout: Layout) -> int:
+        return min(layout.vector(last), 16 // dtype.itemsize)
+
+    with e.once_per_element(source), e.loop(source, [op], step=width(source)) as s:
+        values = ", ".join(s.shifted(k).get(x) for k in range(width(source)))
+        s.line(f"{e.access('put', dtype, width(source))}({place(s)}, {values});")
+    e.barrier()
+    with e.loop(target, [op], step=width(target)) as s:
+        s.line(f"{e.access('get', dtype, width(target))}(&{e.cell(op.result, s)}, {place(s)});")
+
+
+# <<<
 def pitched(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Rows in shared memory are one element longer, against bank conflicts."""
     return (*shape[:-1], shape[-1] + (len(shape) > 1))

@@ -10,6 +10,11 @@ from ..ir import Builder, Type, Value
 from ..layout import blocked
 from . import OPS, op
 from .convert import pitched, room, stage
+
+# >>> stage 8
+from .outer import by_threads
+
+# <<<
 from .rearrange import full_tile
 
 # >>> stage 8
@@ -37,7 +42,7 @@ def _emit_dot(e, op):
     x, y, acc = op.operands
     # >>> stage 8
     if how := op.attrs.get("how"):
-        return by_groups(e, op) if how == "wgmma" else by_warps(e, op)
+        return {"outer": by_threads, "mma": by_warps, "wgmma": by_groups}[how](e, op)
     # <<<
     if e.alone and acc.type.dtype.is_float and acc.type.shape[-1] > 1 and max(x.type.shape) > 1:
         return _emit_blocks(e, op)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..dtypes import uint8
 from ..ir import Builder, Type, Value
 from . import op
-from .tensor import Placed, put, runs_along, size
+from .tensor import Placed, runs_along, size
 
 
 def _emit_ring(e, op):
@@ -59,7 +59,7 @@ def _emit_copy(e, op):
             text, condition = e.load_text(s.pointer(ptr), t.dtype), s.condition(op)
             other = s.get(op.operands[4]) if len(op.operands) > 4 else e.dialect.literal(0, t.dtype)
             text = f"({condition}) ? {text} : {other}" if condition else text
-            s.line(f"{put(e, t.dtype, 1)}({tile.here(e, s)}, {text});")
+            s.line(f"{e.access('put', t.dtype, 1)}({tile.here(e, s)}, {text});")
 
 
 @op(numpy=None, emit=_emit_copy, kind="statement", effect=True, reads=True, mask=3, placed=True, public=False)

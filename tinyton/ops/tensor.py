@@ -7,21 +7,22 @@ from math import prod
 
 from ..dtypes import DType, float32, uint8
 from ..ir import Builder, Op, Type, Value
-from ..layout import Layout, accumulators, left_operand
+from ..layout import Layout, accumulators, left_operand, outer
 from . import op
 
 STEP = 32  # bytes of a row that one instruction multiplies
 KINDS = {"float16": "f16", "bfloat16": "bf16", "float32": "tf32", "int8": "s8", "uint8": "u8"}  # what is multiplied
-WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2", 16: "uint4"}  # of as many bytes
 
 
 def home(op: Op, threads: int) -> Layout | None:
-    """The layout in which a product on tensor cores has its sums."""
+    """The layout in which a product has its sums, if it is told how to be computed."""
     how = op.attrs.get("how")
     return sums(op.result.type.shape, how, threads) if how else None
 
 
 def sums(shape: tuple[int, ...], how: str, threads: int) -> Layout:
+    if how == "outer":
+        return outer(shape, threads)
     return accumulators(shape, threads, tall=how == "wgmma")
 
 
@@ -101,19 +102,6 @@ def runs_along(layout: Layout, t: Type, inner: int) -> int:
     return runs[0].dim if turned else inner
 
 
-def put(e, dtype: DType, width: int) -> str:
-    """The helper that writes ``width`` neighbours to shared memory in one access."""
-    name, kind = f"put_{dtype.name}x{width}", WORDS[width * dtype.itemsize]
-    takes = ", ".join(f"{e.c(dtype)} x{k}" for k in range(width))
-    values = ", ".join(e.bits_text(f"x{k}", dtype) for k in range(width))
-    body = f"    *({e.dialect.stored(dtype)}*)to = {values};"
-    if width > 1:
-        body = f"    alignas({kind}) const {e.dialect.stored(dtype)} v[{width}] = {{{values}}};\n"
-        body += f"    *({kind}*)to = *(const {kind}*)v;"
-    e.helpers.setdefault(name, f"{e.dialect.function} void {name}(char* to, {takes}) {{\n{body}\n}}")
-    return name
-
-
 def _emit_place(e, op):
     (x,) = op.operands
     if held(e, op):
@@ -125,7 +113,7 @@ def _emit_place(e, op):
     width = min(layout.vector(tile.fast), 16 // dtype.itemsize)
     with e.once_per_element(layout), e.loop(layout, [op], step=width) as s:
         values = ", ".join(s.shifted(j).get(x) for j in range(width))
-        s.line(f"{put(e, dtype, width)}({tile.here(e, s)}, {values});")
+        s.line(f"{e.access('put', dtype, width)}({tile.here(e, s)}, {values});")
     e.waiting = True
 
 
@@ -177,12 +165,12 @@ class Product:
         bits = [(i, b[d]) for i, b in enumerate(self.layout.thread) if i >= low and b[d]]
         return plus(*(self.e.bits_of_thread([i for i, _ in run], run[0][1]) for run in _doubling(bits)))
 
-    def loop(self, name: str, end: int, step: int = 1) -> str:
+    def loop(self, name: str, end: int, step: int = 1, unrolled: bool = True) -> str:
         """Opens a loop, unless there is one round; gives its variable."""
         if end <= step:
             return "0"
         v = self.e.fresh(name)
-        self.e.line("#pragma unroll")
+        self.e.line(f"#pragma unroll{' 1' * (not unrolled)}")
         self.e.line(f"for (int {v} = 0; {v} < {end}; {f'{v} += {step}' if step > 1 else f'++{v}'}) {{")
         self.e.depth += 1
         return v
@@ -198,9 +186,8 @@ class Product:
         return plus(self.part(d, low), times(k, self.runs[d].step) if d in self.runs else "0")
 
     def register(self, *at: str) -> str:
-        """The first of the sums of a piece."""
-        place = (times(v, 1 << self.runs[d].low) for d, v in enumerate(at) if d in self.runs)
-        return plus(self.sums, *place)
+        """The number of the first of the sums of a piece."""
+        return plus(*(times(v, 1 << self.runs[d].low) for d, v in enumerate(at) if d in self.runs))
 
     def held(self, rows: int) -> str:
         """The array of words that are the left operand, ``rows`` pieces by 32 bytes; empty if it is in memory."""
@@ -247,7 +234,7 @@ def by_warps(e, op: Op) -> None:
     i, j = p.loop("i", rows), p.loop("j", columns)
     multiply = e.use(f"multiply_{KINDS[p.dtype.name]}")
     x = p.word(words, i, k) if words else f"{left} + {times(i, 4)}"
-    e.line(f"{multiply}({p.register(*batches, i, j)}, {x}, {right} + {times(j, 2)});")
+    e.line(f"{multiply}({plus(p.sums, p.register(*batches, i, j))}, {x}, {right} + {times(j, 2)});")
     p.end()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..ir import Builder, Op, Value
 from . import op as op_
-from .tensor import KINDS, STEP, Placed, Product, times
+from .tensor import KINDS, STEP, Placed, Product, plus, times
 
 GROUP = 128  # threads
 WIDEST = 256  # columns of one instruction
@@ -25,7 +25,7 @@ def by_groups(e, op: Op) -> None:
     starts = p.first(p.rank - 2, i, 7), p.first(p.rank - 1, j, 7)
     x = p.word(words, i, k) if words else _descriptor(e, p.tiles[0], batch, starts[0], k)
     y = _descriptor(e, p.tiles[1], batch, starts[1], k)
-    e.line(f"{_multiply(e, p, columns, bool(words))}({p.register(*batches, i, j)}, {x}, {y});")
+    e.line(f"{_multiply(e, p, columns, bool(words))}({plus(p.sums, p.register(*batches, i, j))}, {x}, {y});")
     p.shut(p.outer)
     e.line(f"{e.use('warpgroup_sent')}();")
     same = e.arrays.get(op.operands[2]) == e.arrays[p.out]

@@ -14,6 +14,7 @@ from ..ops.tensor import size
 from .fold import fold
 from .prefetch import again, known_early, needed
 
+AHEAD = 80  # the architecture since which there are copies that threads do not wait for
 STAGES = 3  # of a loop that says nothing else
 ROOM = 160 * 1024  # for them; beyond, two must do
 

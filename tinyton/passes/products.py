@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from ..dtypes import float32
 from ..ir import Block, Builder, Kernel, Op, Value, walk
@@ -16,9 +17,9 @@ GROUPS = 90  # the architecture that has instructions for groups of four warps, 
 
 
 def products(kernel: Kernel, threads: int, arch: int, alone: bool) -> Kernel:
-    """Before: ``matmul x y acc``, which is one fused multiplication and addition after the other. After, on tensor
-    cores: ``p = place x; q = place y; matmul p q acc how=mma``. What is made outside of a loop is placed there. `arch`
-    is the oldest card that the code is for; ``alone``, if it is for no other."""
+    """Before: ``matmul x y acc``. After, on tensor cores: ``p = place x; q = place y; matmul p q acc how=mma``. What is
+    made outside of a loop is placed there. ``arch`` is the oldest card that the code is for; ``alone``, if it is for
+    no other."""
     found = {op: how for op in kernel.ops() if op.name == "matmul" and (how := level(op, threads, arch, alone))}
     chosen = set(found)
     made = {v: op for op in kernel.ops() for v in op.results}
@@ -83,21 +84,15 @@ def products(kernel: Kernel, threads: int, arch: int, alone: bool) -> Kernel:
 
 
 def level(op: Op, threads: int, arch: int, alone: bool) -> str:
-    """The instructions for a product: "wgmma" of groups of warps, "mma" of warps, or none."""
+    """How a product is computed: "wgmma" by groups of warps, "mma" by warps, "outer" by threads, each for itself; or,
+    of small tiles, element by element as they lie in shared memory."""
     (m, k), n = op.operands[0].type.shape[-2:], op.result.type.shape[-1]
     dtype, precision = op.operands[0].type.dtype, op.attrs.get("precision")
-    most = op.attrs.get("most", "wgmma")
-    if (
-        most == "fma"
-        or arch < SINCE
-        or threads < 32
-        or dtype.name not in KINDS
-        or dtype is float32
-        and precision != "tf32"
-    ):
+    if arch < 0 or threads < 32 or min(m, n) < LEAST or k * dtype.itemsize < STEP:
         return ""
-    if m < LEAST or n < LEAST or k * dtype.itemsize < STEP:
-        return ""
+    most, rounded = op.attrs.get("most", "wgmma"), dtype is not float32 or precision == "tf32"
+    if most == "fma" or arch < SINCE or dtype.name not in KINDS or not rounded:
+        return "outer" if prod(op.result.type.shape) >= 4 * threads else ""
     groups = threads // GROUP
     if most == "mma" or arch != GROUPS or not alone or not groups or dtype is float32 or m < 64:
         return "mma"  # wgmma would cut tf32 off, not round it
