@@ -8,13 +8,17 @@ pytest.importorskip("hypothesis", reason="hypothesis is not installed: pip insta
 import fuzz  # noqa: E402
 from fuzz_tile import TileMaker  # noqa: E402
 
+from conftest import mappings  # noqa: E402
+
 
 @pytest.mark.parametrize("maker", [fuzz.Maker, TileMaker])
-def test_random_kernels(executor, maker, monkeypatch, request):
+@pytest.mark.parametrize("mapping", mappings(None), indirect=True)
+def test_random_kernels(mapping, maker, monkeypatch, request):
     """The same kernels in every run, unless --hypothesis-seed says otherwise."""
     monkeypatch.delenv("TINYTON_BUILD_OPTIONS", raising=False)  # the optimiser has a part in what is tested
     number = request.config.getoption("--hypothesis-seed", None)
-    fuzz.explore(executor, 200 if executor == "interpreter" else 40, number and int(number), maker=maker)
+    examples = 200 if mapping.executor == "interpreter" else 40
+    fuzz.explore(mapping.executor, examples, number and int(number), maker=maker)
 
 
 def program(body, values=(1.0, 2.0), warps=None):
