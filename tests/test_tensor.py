@@ -10,6 +10,7 @@ import tinyton as tt
 from conftest import EMULATED, choose, kernel
 from tinyton.codegen.dialect import CUDA, OPENCL, launch_bounds
 from tinyton.codegen.lower import front, lower
+from tinyton.explain import layouts
 from tinyton.layout import accumulators, outer
 from tinyton.specialize import Specialization, parse
 
@@ -280,3 +281,12 @@ def test_the_error_for_too_much_shared_memory_says_what_helps(monkeypatch):
     constants = PLAIN | {"BM": 128, "BN": 128, "BK": 128}
     with pytest.raises(tt.LaunchError, match="bytes of shared memory.*smaller tile or fewer num_stages"):
         matmul.compile(a, a, np.zeros((256, 256), np.float32), 256, 256, 256, num_stages=5, **constants)
+
+
+def test_an_explanation_says_what_is_chosen_and_why():
+    told = layouts(lowered(matmul, SIGNATURE, **PLAIN))
+    assert re.search(r"matmul in line \d+: by groups of warps \(wgmma\): sm_90a, 1 group of warps, 64 rows", told)
+    assert re.search(r"loop in line \d+: 3 stages of 8192 bytes: x, y", told)
+    told = layouts(lowered(matmul, SIGNATURE | {"a": "*float32:16", "b": "*float32:16"}, **PLAIN))
+    assert "by threads (fma): float32 is multiplied in full" in told
+    assert "wgmma takes 128 threads and 64 rows" in layouts(lowered(matmul, SIGNATURE, threads=64, **PLAIN))

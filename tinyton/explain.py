@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+# >>> stage 9
+from math import prod
+
+# <<<
 from typing import Any
+
+# >>> stage 8
+WAYS = {"outer": "by threads (fma)", "mma": "by warps (mma)", "wgmma": "by groups of warps (wgmma)"}
+# <<<
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,7 +58,8 @@ def explain(compiled: Any, html: Any = None) -> Explanation:
 
 
 def layouts(low: Any) -> str:
-    """The layouts that tiles of a kernel have, each with the tiles that have it; then how wide its accesses are."""
+    """The layouts that tiles of a kernel have, each with the tiles that have it; then how wide its accesses are, and
+    how it multiplies."""
     tiles: dict[Any, list[str]] = {}
     widths = []
     for op in low.ir.ops():
@@ -60,5 +70,15 @@ def layouts(low: Any) -> str:
             tiles.setdefault(layout, []).append((v and v.name) or op.name)
         if (width := low.plan.vectors.get(op, 1)) > 1:
             widths.append(f"{op.name} in line {op.loc.line}: {width} elements at once")
+        # >>> stage 8
+        if how := op.attrs.get("how"):
+            widths.append(f"{op.name} in line {op.loc.line}: {WAYS[how]}: {op.attrs['why']}")
+        # <<<
+        # >>> stage 9
+        if op.name == "ring":
+            names, types = zip(*op.attrs["tiles"].values(), strict=True)
+            stage = f"{sum(prod(t.shape) * t.dtype.itemsize for t in types)} bytes: {', '.join(names)}"
+            widths.append(f"loop in line {op.loc.line}: {op.attrs['stages']} stages of {stage}")
+        # <<<
     lines = [f"{layout}: {', '.join(dict.fromkeys(names))}" for layout, names in tiles.items()]
     return "\n".join(lines + widths) or "no tile is kept in registers"

@@ -8,7 +8,7 @@ from .tensor import Product, plus, times
 
 def by_threads(e, op: Op) -> None:
     """Each thread reads its parts of rows and columns into registers, and adds up all products of the two. Of operands
-    whose rows run along what is multiplied, it reads some elements of each row at once; of others, neighbouring columns."""
+    whose rows run along what is multiplied, it reads some elements of each row at once; of others, neighbours."""
     p, dtype, sums = Product(e, op), op.operands[0].type.dtype, op.result.type.dtype
     size, (*_, rows, columns), ((left, along_x), (right, along_y)) = dtype.itemsize, p.pieces, p.tiles
     many = 2 if size == 8 else 4  # neighbours at once, of 16 bytes at most

@@ -20,8 +20,8 @@ def products(kernel: Kernel, threads: int, arch: int, alone: bool) -> Kernel:
     """Before: ``matmul x y acc``. After, on tensor cores: ``p = place x; q = place y; matmul p q acc how=mma``. What is
     made outside of a loop is placed there. ``arch`` is the oldest card that the code is for; ``alone``, if it is for
     no other."""
-    found = {op: how for op in kernel.ops() if op.name == "matmul" and (how := level(op, threads, arch, alone))}
-    chosen = set(found)
+    found = {op: level(op, threads, arch, alone) for op in kernel.ops() if op.name == "matmul"}
+    chosen = {op for op, (how, _) in found.items() if how}
     made = {v: op for op in kernel.ops() for v in op.results}
     placed: dict[tuple[Value, int], Value] = {}
 
@@ -40,8 +40,8 @@ def products(kernel: Kernel, threads: int, arch: int, alone: bool) -> Kernel:
     rights = {at for k, at, _ in sides if k}
     lefts: dict[tuple[Value, int], dict[str, object]] = {}
     for _, at, op in sides:
-        same = lefts.setdefault(at, {"left": (op.result.type.shape, found[op])})
-        if at in rights or same.get("left") != (op.result.type.shape, found[op]):
+        same = lefts.setdefault(at, {"left": (op.result.type.shape, found[op][0])})
+        if at in rights or same.get("left") != (op.result.type.shape, found[op][0]):
             lefts[at] = {}
 
     def block(old: Block) -> Block:
@@ -72,8 +72,9 @@ def products(kernel: Kernel, threads: int, arch: int, alone: bool) -> Kernel:
             if op in chosen:
                 for at in operands(op):
                     place(*rooted(*at))
-                pair = (operand(*at) for at in operands(op))
-                op = replace(op, operands=(*pair, op.operands[2]), attrs=op.attrs | {"how": found[op]})
+                how = dict(zip(("how", "why"), found[op], strict=True))
+                x, y = (operand(*at) for at in operands(op))
+                op = replace(op, operands=(x, y, op.operands[2]), attrs=op.attrs | how)
             elif op.blocks:
                 op = replace(op, blocks=tuple(map(block, op.blocks)))
             b.ops.append(op)
@@ -83,18 +84,30 @@ def products(kernel: Kernel, threads: int, arch: int, alone: bool) -> Kernel:
     return fold(replace(kernel, body=block(kernel.body))) if chosen else kernel
 
 
-def level(op: Op, threads: int, arch: int, alone: bool) -> str:
-    """How a product is computed: "wgmma" by groups of warps, "mma" by warps, "outer" by threads, each for itself; or,
-    of small tiles, element by element as they lie in shared memory."""
+def level(op: Op, threads: int, arch: int, alone: bool) -> tuple[str, str]:
+    """How a product is computed, and why: "wgmma" by groups of warps, "mma" by warps, "outer" by threads, each for
+    itself; or, of small tiles, element by element as they lie in shared memory."""
     (m, k), n = op.operands[0].type.shape[-2:], op.result.type.shape[-1]
-    dtype, precision = op.operands[0].type.dtype, op.attrs.get("precision")
-    if arch < 0 or threads < 32 or min(m, n) < LEAST or k * dtype.itemsize < STEP:
-        return ""
-    most, rounded = op.attrs.get("most", "wgmma"), dtype is not float32 or precision == "tf32"
-    if most == "fma" or arch < SINCE or dtype.name not in KINDS or not rounded:
-        return "outer" if prod(op.result.type.shape) >= 4 * threads else ""
+    dtype, most = op.operands[0].type.dtype, op.attrs.get("most", "wgmma")
+    by_threads = "outer" if prod(op.result.type.shape) >= 4 * threads else ""
+    if arch < 0:
+        return "", "this is no card of NVIDIA's"
+    if threads < 32 or min(m, n) < LEAST or k * dtype.itemsize < STEP:
+        return "", f"tiles of {m} by {k} and {k} by {n} are too small for {threads} threads"
+    if most == "fma" or arch < SINCE:
+        return by_threads, "fma is asked for" if most == "fma" else f"tensor cores are used from sm_{SINCE} on"
+    if dtype.name not in KINDS or dtype is float32 and op.attrs.get("precision") != "tf32":
+        return by_threads, f"{dtype} is multiplied in full"
     groups = threads // GROUP
-    if most == "mma" or arch != GROUPS or not alone or not groups or dtype is float32 or m < 64:
-        return "mma"  # wgmma would cut tf32 off, not round it
+    if most == "mma":
+        return "mma", "mma is asked for"
+    if arch != GROUPS or not alone:
+        return "mma", f"the code is not for sm_{GROUPS}a alone"
+    if dtype is float32:
+        return "mma", "wgmma would cut float32 off, not round it"
+    if not groups or m < 64:
+        return "mma", f"wgmma takes {GROUP} threads and 64 rows; these are {threads} and {m}"
     beside = groups // min(m // 64, groups)  # groups with other columns of the same rows
-    return "wgmma" if n // beside >= 64 or beside == 1 else "mma"
+    if beside > 1 and n // beside < 64:
+        return "mma", f"{groups} groups of warps share {m} rows, which leaves them {n // beside} columns, not 64"
+    return "wgmma", f"sm_{GROUPS}a, {groups} group{'s' * (groups > 1)} of warps, {m} rows"
