@@ -90,8 +90,8 @@ def k(x, out, N: tt.constexpr):
     places = [m.span() for m in re.finditer(r"__syncthreads\(\);", text)]
     assert len(places) >= 2
     for start, end in places:
-        out = result(text[:start] + text[end:])
-        assert out is None or (out != want.T).any(), text[:start].count("\n")
+        outs = [result(text[:start] + text[end:]) for _ in range(3)]
+        assert any(out is None or (out != want.T).any() for out in outs), text[:start].count("\n")
 
 
 def test_every_block_finds_poison(card):
@@ -354,12 +354,13 @@ def test_boxes_of_arrays(card):
     want[:28, 3:59] = x[5:]
     assert (seen == want).all()
     assert (out[5:] == x[5:]).all() and not out[:5].any()
-    hasty, wrong = emulator.load(BOXES.replace("@!there bra again%=; ", ""), "k"), []
-    for _ in range(8):  # it asks once, and does not wait
+    hasty = emulator.load(BOXES.replace("@!there bra again%=; ", ""), "k")  # it asks once, and does not wait
+    for _ in range(100):
         card.start(hasty, (1, 1, 1), (128, 1, 1), packed)
         card.read(memory[2], seen)
-        wrong.append((seen != want).any())
-    assert any(wrong)
+        if (seen != want).any():
+            return
+    pytest.fail("nobody came too early")
 
 
 @pytest.mark.nvcc

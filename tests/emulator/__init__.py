@@ -33,7 +33,7 @@ HERE = Path(__file__).parent
 FLAGS = ["-std=c++17", "-fPIC", "-w", "-pipe", "-U_FORTIFY_SOURCE"]
 KERNEL = [  # computes as nvcc is told to; what is not defined is poison, and what can be checked stops the kernel
     *("-O0", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv", "-ftrivial-auto-var-init=pattern"),
-    *("-fsanitize=alignment,bounds", "-fsanitize-undefined-trap-on-error"),
+    *("-fsanitize=alignment,bounds", "-fsanitize-undefined-trap-on-error", "-fstack-clash-protection"),
 ]
 SEED = int(os.environ.get("TINYTON_EMULATOR_SEED") or random.randrange(1 << 32))
 
