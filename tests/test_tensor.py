@@ -290,3 +290,105 @@ def test_an_explanation_says_what_is_chosen_and_why():
     told = layouts(lowered(matmul, SIGNATURE | {"a": "*float32:16", "b": "*float32:16"}, **PLAIN))
     assert "by threads (fma): float32 is multiplied in full" in told
     assert "wgmma takes 128 threads and 64 rows" in layouts(lowered(matmul, SIGNATURE, threads=64, **PLAIN))
+
+
+def halves(rng, *shape):
+    return rng.standard_normal(shape).astype(np.float16)
+
+
+def wide(*arrays):
+    return [a.astype(np.float64) for a in arrays]
+
+
+@pytest.mark.parametrize("card", CARDS, indirect=True)
+def test_programs_that_go_from_tile_to_tile(card, rng):
+    """The ring of one tile's loop is used again, after what the tile before it has been turned for its store."""
+    k = kernel("""
+@tt.jit
+def k(a, b, c, M, N, K, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr):
+    across = N // BN
+    for tile in range(tt.program_id(0), M // BM * across, tt.num_programs(0)):
+        i, j = tile // across * BM + tt.arange(0, BM), tile % across * BN + tt.arange(0, BN)
+        acc = tt.zeros((BM, BN), tt.float32)
+        for k0 in range(0, K, BK):
+            k = k0 + tt.arange(0, BK)
+            acc = tt.dot(tt.load(a + i[:, None] * K + k), tt.load(b + k[:, None] * N + j), acc)
+        tt.store(c + i[:, None] * N + j, acc)
+""")
+    a, b, c = halves(rng, 128, 48), halves(rng, 48, 96), np.full((128, 96), np.nan, np.float16)
+    k[2](a, b, c, 128, 96, 48, BM=64, BN=32, BK=16)
+    np.testing.assert_allclose(c.astype(float), np.matmul(*wide(a, b)), rtol=2e-3, atol=2e-2)
+
+
+@pytest.mark.parametrize("card", CARDS, indirect=True)
+def test_pointers_that_move_on_and_a_fill_that_is_not_0(card, rng):
+    k = kernel("""
+@tt.jit
+def k(a, b, c, N, K, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr):
+    i, j, k = tt.arange(0, BM), tt.arange(0, BN), tt.arange(0, BK)
+    x, y = a + i[:, None] * K + k, b + k[:, None] * N + j
+    acc = tt.zeros((BM, BN), tt.float32)
+    for k0 in range(0, K, BK):
+        acc = tt.dot(tt.load(x, mask=k0 + k < K, other=2), tt.load(y, mask=k0 + k[:, None] < K, other=0.5), acc)
+        x += BK
+        y += BK * N
+    tt.store(c + i[:, None] * N + j, acc)
+""")
+    a, b, c = halves(rng, 64, 40), halves(rng, 40, 32), np.full((64, 32), np.nan, np.float32)
+    k[1](a, b, c, 32, 40, BM=64, BN=32, BK=32)
+    x, y = wide(a, b)
+    close(c, x @ y + 24, np.abs(x) @ np.abs(y) + 24)  # 64 - 40 products of 2 and 0.5
+
+
+@pytest.mark.parametrize("card", CARDS, indirect=True)
+def test_tiles_that_are_used_more_than_once(card, rng):
+    k = kernel("""
+@tt.jit
+def k(a, b, c, out, T: tt.constexpr, N: tt.constexpr):
+    i = tt.arange(0, N)
+    at = i[:, None] * N + i
+    one = tt.zeros((N, N), tt.float32)
+    two = tt.zeros((N, N), tt.float32)
+    rest = tt.zeros((N, N), tt.float32)
+    for t in range(T):
+        x, y, z = tt.load(a + t * N * N + at), tt.load(b + t * N * N + at), tt.load(c + at)
+        one = tt.dot(x, y, one)
+        two = tt.dot(x.T, x, two) * 0.5
+        if t % 2 == 0:
+            rest += y * 2
+        rest = tt.dot(tt.dot(y, z).to(tt.float16), x.T, rest)
+    tt.store(out + at, one)
+    tt.store(out + N * N + at, two)
+    tt.store(out + 2 * N * N + at, rest)
+""")
+    t, n = 3, 64
+    a, b, c = halves(rng, t, n, n) / 4, halves(rng, t, n, n) / 4, halves(rng, n, n) / 4
+    out = np.full((3, n, n), np.nan, np.float32)
+    k[1](a, b, c, out, T=t, N=n)
+    x, y, z = wide(a, b, c)
+    one, two, rest = np.zeros((3, n, n))
+    for s in range(t):
+        one += x[s] @ y[s]
+        two = (two + x[s].T @ x[s]) * 0.5
+        rest += y[s] * 2 * (s % 2 == 0)
+        rest += (y[s] @ z).astype(np.float16).astype(float) @ x[s].T
+    np.testing.assert_allclose(out, [one, two, rest], rtol=2e-3, atol=2e-2)
+
+
+@pytest.mark.parametrize("card", CARDS, indirect=True)
+def test_a_loop_that_stores_what_it_loads_does_not_run_ahead(card, rng):
+    k = kernel("""
+@tt.jit
+def k(a, b, T: tt.constexpr, N: tt.constexpr):
+    i = tt.arange(0, N)
+    at = i[:, None] * N + i
+    for t in range(T):
+        x = tt.load(a + t * N * N + at)
+        tt.store(a + (t + 1) * N * N + at, tt.dot(x, tt.load(b + at)).to(tt.float16))
+""")
+    a, b = halves(rng, 4, 32, 32), halves(rng, 32, 32) / 4
+    got = a.copy()
+    k[1](got, b, T=3, N=32)
+    for t in range(3):
+        a[t + 1] = (a[t].astype(float) @ b.astype(float)).astype(np.float16)
+    np.testing.assert_allclose(got.astype(float), a.astype(float), rtol=1e-2, atol=1e-2)
