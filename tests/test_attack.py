@@ -507,3 +507,22 @@ def test_a_hash_of_64_bits_wraps_around(mapping, text, test):
     i, out = np.arange(1024), np.zeros(1024, i32)
     k[1](out, num_warps=mapping.warps)
     same_bits(out, eval(test, {"i": i, "h": eval(text, {"i": i})}).astype(i32))
+
+
+def test_numbers_where_tiles_are_moved(executor):
+    k = kernel("""
+        @tt.jit
+        def k(out, n):
+            i = tt.arange(0, 2)
+            tt.store(out + i, tt.interleave(n, 3))
+            tt.store(out + 2 + i, tt.ravel(1) + tt.ravel(n))
+    """)
+    out = np.zeros(4, i32)
+    k[1](out, 5)
+    assert out.tolist() == [5, 3, 6, 6]
+
+
+def test_a_number_is_not_split(interpreter):
+    k = kernel("@tt.jit\ndef k(out): tt.store(out, tt.split(1)[0])")
+    with pytest.raises(tt.TinytonError, match="only a tile whose last extent is 2 is split, not i32"):
+        k[1](np.zeros(1, i32))

@@ -138,7 +138,7 @@ def ravel(b: Builder, x: Value) -> Value:
     >>> out = np.zeros(4, int); k[1](out); out.tolist()
     [0, 1, 10, 11]
     """
-    return reshape(b, x, prod(x.type.shape))
+    return reshape(b, x, prod(value_of(b, x).type.shape))
 
 
 @op(numpy=None, emit=None, kind="macro")
@@ -205,7 +205,8 @@ def split(b: Builder, x: Value) -> tuple[Value, Value]:
     >>> out = np.zeros(4, int); k[1](out); out.tolist()
     [10, 32, 54, 76]
     """
-    if number(b, x).type.shape[-1:] != (2,):
+    x = number(b, x)
+    if x.type.shape[-1:] != (2,):
         raise KernelTypeError(f"only a tile whose last extent is 2 is split, not {x.type}; reshape it first")
     return part(b, x, 0), part(b, x, 1)
 
@@ -242,7 +243,7 @@ def interleave(b: Builder, x: Operand, y: Operand) -> Value:
     [0, 10, 1, 11]
     """
     both = join(b, x, y)
-    *rest, n, _ = both.type.shape
+    *rest, n = both.type.shape[:-1] or (1,)
     return reshape(b, both, *rest, 2 * n)
 
 
