@@ -257,6 +257,21 @@ if done == tt.num_programs(0) - 1:
         k[4](np.zeros(4, np.int32), done, out, B=1)
 
 
+def test_a_ticket_that_is_taken_too_early():
+    """The last program has stored its own part after the last atomic operation of all."""
+    k = build(
+        "part, done_ptr, out",
+        """
+done = tt.atomic_add(done_ptr, 1)
+tt.store(part + p, p + 1)
+if done == tt.num_programs(0) - 1:
+    tt.store(out, tt.sum(tt.load(part + tt.arange(0, 4))))
+""",
+    )
+    with pytest.raises(tt.RaceError, match=r"program \(3, 0, 0\) reads element 0 of part, which program \(0, 0, 0\)"):
+        k[4](np.zeros(4, np.int32), np.zeros(1, np.int32), np.zeros(1, np.int32), B=1)
+
+
 # -- what nobody has written -------------------------------------------------------------------------------------------
 
 COPY = "tt.store(y + i, tt.load(x + i, mask=i < n), mask=i < n)"

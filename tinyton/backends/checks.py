@@ -118,7 +118,7 @@ class Checks:
             after = np.searchsorted(self.atomics, numbers)  # the next atomic operation: by the same program?
             owner = np.array([self.log[n][0] for n in self.atomics])
             mine = np.array([self.log[n][0] for n in numbers.flat]).reshape(*numbers.shape, 3)
-            wrong &= (owner[after] != mine).any(-1)
+            wrong &= (owner.take(after, 0, mode="clip") != mine).any(-1)  # past the last: its own, not wrong
         return np.where(wrong, numbers, np.uint32(0)) if wrong.any() else None
 
     def _alone(self, numbers: np.ndarray, buffer: Any, at: np.ndarray, op: Op, verb: str, other: str) -> None:
