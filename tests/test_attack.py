@@ -526,3 +526,17 @@ def test_a_number_is_not_split(interpreter):
     k = kernel("@tt.jit\ndef k(out): tt.store(out, tt.split(1)[0])")
     with pytest.raises(tt.TinytonError, match="only a tile whose last extent is 2 is split, not i32"):
         k[1](np.zeros(1, i32))
+
+
+def test_great_powers_of_integers(executor):
+    k = kernel("""
+        @tt.jit
+        def k(out, n):
+            i, m = tt.arange(0, 4), n
+            for _ in tt.static_range(6):
+                m = m * m
+            tt.store(out + (i + m - m), i + m)
+    """)
+    out = np.zeros(4, i32)
+    k[1](out, 3)
+    assert out.tolist() == [(i + 3**64 + 2**31) % 2**32 - 2**31 for i in range(4)]

@@ -252,7 +252,8 @@ def _sum(x: Info, y: Info, sign: int) -> Info:
 
 def _product(x: Info, y: Info) -> Info:
     corners = [0.0 if 0 in (a, b) else a * b for a in (x.low, x.high) for b in (y.low, y.high)]
-    bounds = min(corners), max(corners)
+    ends = min(corners), max(corners)  # of a power, beyond what a float can be
+    bounds = tuple(x if abs(x) < 1 << 128 else INF if x > 0 else -INF for x in ends)
     for a, b in ((x, y), (y, x)):
         if b.uniform and b.low == b.high:  # a known constant
             k = int(b.low)
