@@ -75,11 +75,14 @@ def main(argv: list[str] | None = None) -> int:
     command.add_argument("folder", type=Path)
     command.add_argument("chapters", nargs="*", metavar="N", help="5, P1; all without")
     args = parser.parse_args(argv)
+    desk.terminal = True
     try:
         return _run(args)
     except LookupError as error:
         print(f"error: {error.args[0]}", file=sys.stderr)
         return 2
+    finally:
+        desk.terminal = False
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -90,9 +93,12 @@ def _run(args: argparse.Namespace) -> int:
             one = desk.following()
             print(f"{one.number} {one.title}: exercises/{one.notebook.name}" if one else "You have passed them all.")
         case "check":
-            results = [desk.check_saved(one) for one in select(args.number)]
-            print(*results, sep="\n")
-            return 0 if all(result.passed for result in results) else 1
+            passed = True
+            for one in select(args.number):
+                result = desk.check_saved(one)
+                print(result, flush=True)
+                passed &= result.passed
+            return 0 if passed else 1
         case "hint":
             print(desk.hint(args.number))
         case "solution":

@@ -60,6 +60,16 @@ def following() -> Exercise | None:
 # -- what is said --------------------------------------------------------------------------------------
 
 
+terminal = False  # whether the reader is in one, and not in a notebook
+
+
+def ask(command: str, number: str, anyway: bool = False) -> str:
+    """What a reader has to say for a hint or a solution."""
+    if terminal:
+        return f"python -m exercises {command} {number}" + " --anyway" * anyway
+    return f'{command}("{number}"' + ", anyway=True" * anyway + ")"
+
+
 @dataclass(frozen=True)
 class Result:
     """Of a check; it shows itself."""
@@ -76,8 +86,8 @@ class Result:
         if self.passed:
             after = following()
             on = f"Next: {after.number} {after.title} ({after.notebook.name})" if after else "That was the last one."
-            return f'{number} passed. Ours: solution("{number}"). {on}'
-        more = f'hint("{number}") shows hint {hints + 1} of 3.' if hints < 3 else f'Or: solution("{number}").'
+            return f"{number} passed. Ours: {ask('solution', number)}. {on}"
+        more = f"{ask('hint', number)} shows hint {hints + 1} of 3." if hints < 3 else f"Or: {ask('solution', number)}."
         return f"{number} not yet: {self.reason}\n{more}"
 
 
@@ -118,9 +128,8 @@ def hint(number: str) -> Text:
     shown = min(3, progress().get(exercise.number, {}).get("hints", 0) + 1)
     remember(exercise.number, hints=shown)
     lines = [f"{k} of 3: {text}" for k, text in enumerate(exercise.check.hints[:shown], 1)]
-    return Text(
-        "\n".join(lines + [f'That was the last hint. solution("{exercise.number}") shows ours.'] * (shown == 3))
-    )
+    last = f"That was the last hint. {ask('solution', exercise.number)} shows ours."
+    return Text("\n".join(lines + [last] * (shown == 3)))
 
 
 def solution(number: str, anyway: bool = False) -> Text:
@@ -129,6 +138,7 @@ def solution(number: str, anyway: bool = False) -> Text:
     known = progress().get(exercise.number, {})
     if not (anyway or "passed" in known or known.get("hints", 0) >= 3):
         left = 3 - known.get("hints", 0)
-        what = f"You have not passed {exercise.number} yet, and there are {left} hints left."
-        return Text(f'{what} To see ours now: solution("{exercise.number}", anyway=True)')
+        what = f"You have not passed {exercise.number} yet, and there {'is' if left == 1 else 'are'} {left} "
+        what += f"hint{'s' * (left > 1)} left."
+        return Text(f"{what} To see ours now: {ask('solution', exercise.number, anyway=True)}")
     return Text(exercise.shown)

@@ -112,6 +112,7 @@ def watched(trial: Trial, name: str, call: Callable[[tuple, dict[str, Any]], Any
 
     def function(*args: Any, **kwargs: Any) -> Any:
         words = [_word(x) for x in args] + [f"{k}={_word(x)}" for k, x in kwargs.items()]
+        trial.text = next((x for x in args if _is_page(x)), "")
         trial.doing = f"{name}({', '.join(words)})"
         try:
             return call(args, kwargs)
@@ -124,7 +125,14 @@ def watched(trial: Trial, name: str, call: Callable[[tuple, dict[str, Any]], Any
     return function
 
 
+def _is_page(x: Any) -> bool:
+    """A text that is too long for a line: it is shown below what is said of it."""
+    return isinstance(x, str) and len(repr(x)) > 120
+
+
 def _word(x: Any) -> str:
+    if _is_page(x):
+        return "the text below"
     if isinstance(x, np.ndarray):
         return f"an array of {' x '.join(map(str, x.shape))}"
     return repr(x) if len(repr(x)) <= 120 else repr(x)[:120] + "…"
@@ -208,7 +216,8 @@ def _reason(what: str, trial: Trial, executor: str) -> str:
     about = trial.doing if trial.doing and trial.doing not in what else ""
     where = "in the interpreter" if executor == "interpreter" else executor and f"on {executor}"
     about = ", ".join(filter(None, [about, where]))
-    return what + (f"\n{about}" if about else "")
+    text = trial.text if "the text below" in what + about else ""
+    return "\n".join(filter(None, [what, about, text]))
 
 
 def not_started(exercise: Exercise) -> str:

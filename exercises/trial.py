@@ -54,7 +54,7 @@ class Trial:
 
     def __init__(self, seed: int = 0):
         self.rng = np.random.default_rng(seed)
-        self.doing, self.programs, self.compared = "", 0, 0
+        self.doing, self.text, self.programs, self.compared = "", "", 0, 0
 
     # -- inputs ----------------------------------------------------------------------------------
 

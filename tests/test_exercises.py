@@ -63,6 +63,31 @@ def test_a_mutant_is_rejected(exercise, mutant):
     assert re.search(r"not |never|written|reads|writes|Error|again|another|wanted|behind|differs", said), said
 
 
+OTHERS = {  # right answers that are not ours
+    "23.3": """
+@tt.jit
+def decay(x, out, rows, cols, BLOCK: tt.constexpr):
+    j = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
+    row = tt.load(x + j, mask=j < cols)
+    tt.store(out + j, row, mask=j < cols)
+    for k in tt.range(1, rows, num_stages=2):
+        row = 0.5 * row + tt.load(x + k * cols + j, mask=j < cols)
+        tt.store(out + k * cols + j, row, mask=j < cols)
+""",
+}
+
+
+@pytest.mark.parametrize("number", OTHERS)
+def test_another_right_answer_passes(number):
+    assert live(book.find(number), OTHERS[number]) == ""
+
+
+def test_a_long_text_is_shown_whole():
+    exercise = book.find("8.1")
+    said = live(exercise, exercise.mutants()["a vector counts as one"])
+    assert said.startswith("widest(the text below) is ") and re.search(r"ld\.param.*\n(.*\n)+ +ret;$", said)
+
+
 @pytest.mark.parametrize("exercise", EXERCISES, ids=numbered)
 def test_an_exercise_is_complete(exercise):
     assert 1 <= exercise.check.points <= 3 and exercise.title

@@ -24,7 +24,7 @@ PTX = """
     setp.ge.s32         %p1, %r1, %r2;
     @%p1 bra            $L_2;
     ld.global.v4.f32    {%f1, %f2, %f3, %f4}, [%rd3];
-    ld.global.nc.u16    %rs1, [%rd4];
+    ld.global.nc.L1::no_allocate.u16 %rs1, [%rd4];
     st.shared.f32       [%r5], %f1;
     bar.sync            0;
     @%p2 st.global.wb.v2.u32 [%rd5], {%r6, %r7};
@@ -38,8 +38,9 @@ $L_2:
 #
 # *Easy.* `widest(ptx)`: how many bytes does the widest access to global memory in a text move for one lane? An
 # instruction that loads or stores global memory begins with `ld.global` or `st.global`; more words may follow, with
-# dots between them; the last one is the type, such as `f32`, `u16`, `b64`, and a `v2` or `v4` among them says how
-# many of these. If there is no such access, it is 0. (For the text above: 16.)
+# dots between them (and colons in some, as in `L1::no_allocate`); the last one is the type, such as `f32`, `u16`,
+# `b64`, and a `v2` or `v4` among them says how many of these. If there is no such access, it is 0. (For the text
+# above: 16.)
 
 
 # %% 8.1
