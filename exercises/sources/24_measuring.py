@@ -15,9 +15,10 @@ from exercises import check, hint, solution
 # %% [markdown]
 # ## 24.1 What to report
 #
-# *Easy.* Write `summary(times)`. `times` is an array of the seconds that each run took; the first `3` were a warm-up.
-# Return a tuple of three floats: the median of the rest in seconds, its spread (the 80th percentile less the 20th, over
-# the median), and how many GB a second that is for `nbytes`, with the median.
+# *Easy.* Write `summary(times, nbytes)`. `times` is an array of the seconds that each run took, the first three of
+# which were a warm-up; a run moves `nbytes` bytes. Return a tuple of three floats: the median of the other runs in
+# seconds, their spread (the 80th percentile less the 20th, over the median; `np.percentile`), and how many GB a second
+# the median makes (of 10⁹ bytes).
 
 
 # %% 24.1

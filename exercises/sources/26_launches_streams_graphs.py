@@ -39,7 +39,7 @@ def queue(host, device):
 # `v = momentum * v + g`, then `w = w - rate * v`, then `g = 0`.
 #
 # As three kernels, it loads and stores more than it must. Write `train`, which does all three for `n` elements in one
-# launch: each array is loaded once and stored once (and `g` need not be loaded twice).
+# launch: each of the three arrays is loaded once and stored once.
 
 
 # %% 26.2
