@@ -47,10 +47,10 @@ def cuda_texts():
     jit = import_module("tinyton.jit")
     lower = jit.lower
 
-    def record(kernel, spec, threads, dialect, attribute, share):
-        low = lower(kernel, spec, threads, dialect, attribute, share)
+    def record(kernel, spec, threads, dialect, *more):
+        low = lower(kernel, spec, threads, dialect, *more)
         many = threads if threads > 1 else choose_threads(kernel)
-        write(lower(kernel, spec, many, CUDA, launch_bounds, share).located)
+        write(lower(kernel, spec, many, CUDA.on((9, 0)), launch_bounds, *more[1:]).located)
         return low
 
     with pytest.MonkeyPatch.context() as patch:
@@ -109,7 +109,7 @@ def compile_all(files):
             source = Path(folder) / "kernels.cu"
             source.write_text(text, encoding="utf-8")
             try:
-                nvcc.run("nvcc", *FLAGS, "-cubin", "-arch=sm_90", "-o", f"{folder}/kernels.cubin", str(source))
+                nvcc.run("nvcc", *FLAGS, "-cubin", "-arch=sm_90a", "-o", f"{folder}/kernels.cubin", str(source))
                 return batch, "passed", "", time.perf_counter() - start
             except BackendError as error:
                 return batch, "failed", str(error), time.perf_counter() - start

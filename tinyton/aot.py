@@ -29,7 +29,7 @@ class BuiltKernel(Variant):
     ):
         super().__init__(python, spec, low)
         self.target, self.sm_count, self._ptx = target, sm_count, ptx
-        self.cubin, self._told = nvcc.to_cubin(ptx, target)
+        self.cubin, self.told = nvcc.to_cubin(ptx, target)  # and what the assembler said
 
     @property
     def ptx(self) -> str:
@@ -46,7 +46,7 @@ class BuiltKernel(Variant):
         return nvcc.required_block(self._ptx)
 
     def _number(self, pattern: str) -> int:
-        found = re.search(pattern, self._told)
+        found = re.search(pattern, self.told)
         return int(found[1]) if found else 0
 
     @property

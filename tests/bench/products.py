@@ -26,6 +26,7 @@ from harness import Case, Launch, NumPyData, TorchData, arguments, begin, failed
 import tinyton as tt
 
 TILES = [(128, 128, 64), (128, 256, 64), (256, 128, 64), (64, 128, 64), (64, 64, 64), (128, 64, 64)]
+TILES += [(16, 128, 128), (16, 64, 128), (32, 64, 128)]  # for a few rows
 WORDS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "int8": "int8"}
 
 
@@ -33,10 +34,10 @@ def ways(kernel: Any, m: int, n: int, args: tuple, itemsize: int, tiles: Any = N
     """Launches of a kernel of matrices, by tile, warps and stages."""
     found = []
     for bm, bn, bk in tiles or TILES:
-        if bm > max(16, 2 * m) or bn > 2 * n:
+        if tiles is None and not min(m, 64) <= bm <= max(16, 2 * m) or bn > 2 * n:
             continue
         bk = bk * 2 // itemsize
-        for warps, stages in product((4, 8), (3, 4)):
+        for warps, stages in product((8, 4), (3, 4)):
             if bm * bn // (32 * warps) > 256 or stages * (bm + bn) * bk * itemsize > 220 << 10:
                 continue
             tile = {"BM": bm, "BN": bn, "BK": bk, "GROUP": 8, "num_warps": warps, "num_stages": stages}
@@ -98,7 +99,7 @@ def attention(data: Any, heads: int, t: int, d: int, causal: bool, tiles: Any = 
     def launches(kernels: Any) -> list[list[Launch]]:
         found = []
         for bm, bn in tiles or ((128, 128), (128, 64), (64, 64)):
-            for warps, stages in product((4, 8), (2, 3)):
+            for warps, stages in product((8, 4), (2, 3)):
                 meta = {"BM": bm, "BN": bn, "D": d, "CAUSAL": causal, "num_warps": warps, "num_stages": stages}
                 found.append([Launch(kernels.attention, (t // bm, heads), args, meta)])
         return found

@@ -32,24 +32,33 @@ def by_groups(e, op: Op) -> None:
     if same and (patient := op.attrs.get("patient")):
         e.line(f"{e.use('warpgroup_wait')}<{patient}>();")
     else:
-        e.line(f"{_done(e, p.dtype.is_float, p.layout.registers)}({p.sums});")
+        e.line(f"{_named(e, 'wait', p.dtype.is_float, p.layout.registers)}({p.sums});")
     p.end()
 
 
-@op_(
-    numpy=None,
-    emit=lambda e, op: e.line(f"{_done(e, *_registers(e, op.operands[0]))}({e.arrays[op.operands[0]][0]});"),
-    kind="statement",
-    effect=True,
-    public=False,
-)
+def _emit_begin(e, op):
+    e.declare(op.result)
+    name, layout = e.arrays[op.result]
+    e.materialise(op.operands[0], name, layout)
+    e.line(f"{_named(e, 'set', op.result.type.dtype.is_float, layout.registers)}({name});")
+
+
+@op_(numpy=lambda run, op, x: x, emit=_emit_begin, kind="statement", public=False)
+def products_begin(b: Builder, sums: Value) -> Value:
+    """The first ``sums`` of products that are waited for behind their loop: in registers on all ways there, be there a
+    round or not, for else ptxas lets products wait for each other."""
+    return b.add("products_begin", (sums,), sums.type)
+
+
+def _emit_wait(e, op):
+    name, layout = e.arrays[op.operands[0]]
+    e.line(f"{_named(e, 'wait', op.operands[0].type.dtype.is_float, layout.registers)}({name});")
+
+
+@op_(numpy=None, emit=_emit_wait, kind="statement", effect=True, public=False)
 def products_wait(b: Builder, sums: Value) -> None:
     """Waits until all products are done, whose ``sums`` are read after this."""
     b.add("products_wait", (sums,), None)
-
-
-def _registers(e, v: Value) -> tuple[bool, int]:
-    return v.type.dtype.is_float, e.arrays[v][1].registers
 
 
 def _descriptor(e, operand: tuple[Placed, bool], batch: str, first: str, k: str) -> str:
@@ -107,13 +116,14 @@ def _multiply(e, p: Product, columns: int, held: bool) -> str:
     return name
 
 
-def _done(e, is_float: bool, count: int) -> str:
-    """The helper that waits for so many sums of a thread. It names each, so that none is read before."""
+def _named(e, verb: str, is_float: bool, count: int) -> str:
+    """The helper that waits for so many sums of a thread, or has them set. It names each, so that none is read before,
+    or set after."""
     letter, c = ("f", "float") if is_float else ("r", "int")
-    name = f"warpgroup_wait_{c}x{count}"
+    name = f"warpgroup_{verb}_{c}x{count}"
     parts = [f'"+{letter}"(sum[{i}])' for i in range(count)]
     lists = [_listed(parts[i : i + 128], " " * 10) for i in range(0, count, 128)]
-    words = ["wgmma.wait_group.sync.aligned 0;", *[""] * (len(lists) - 1)]
+    words = ["wgmma.wait_group.sync.aligned 0;" * (verb == "wait"), *[""] * (len(lists) - 1)]
     part = e.dialect.helpers["warpgroup_names"]
     body = "".join(part.format(words=w, sums=x) for w, x in zip(words, lists, strict=True))
     e.helpers.setdefault(name, f"{e.dialect.function} void {name}({c}* sum) {{{body}\n}}")

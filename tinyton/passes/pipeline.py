@@ -158,9 +158,11 @@ def _rotated(
     starts = [number(0), number(far), k, there, *(state[p] for p in states)]
     new = Block((*body.params, *extra), (*inner.ops, *rest), (*body.yields, *ends))
     results = (*loop.results, *(Value(v.type) for v in extra))
-    before.ops.append(replace(loop, operands=(*loop.operands, *starts), results=results, blocks=(new,)))
+    sums = {result: start for start, param, _, result in loop.carried if any(param is op.operands[2] for op in patient)}
+    begun = {start: before.add("products_begin", (start,), start.type) for start in sums.values()}
+    operands = (*(begun.get(v, v) for v in loop.operands), *starts)
+    before.ops.append(replace(loop, operands=operands, results=results, blocks=(new,)))
     before.loc = loop.loc
-    for _, param, _, result in loop.carried:
-        if any(param is op.operands[2] for op in patient):
-            before.add("products_wait", (result,), None)
+    for result in sums:
+        before.add("products_wait", (result,), None)
     before.add("ring_end", (), None)
