@@ -253,15 +253,15 @@ def _sum(x: Info, y: Info, sign: int) -> Info:
 def _product(x: Info, y: Info) -> Info:
     corners = [0.0 if 0 in (a, b) else a * b for a in (x.low, x.high) for b in (y.low, y.high)]
     ends = min(corners), max(corners)  # of a power, beyond what a float can be
-    bounds = tuple(x if abs(x) < 1 << 128 else INF if x > 0 else -INF for x in ends)
+    low, high = (x if abs(x) < 1 << 128 else INF if x > 0 else -INF for x in ends)
     for a, b in ((x, y), (y, x)):
         if b.uniform and b.low == b.high:  # a known constant
             k = int(b.low)
             if abs(k) >= 1 << 31:  # no stride, but a hash, which wraps around in 64 bits
                 return Info(tuple(s and None for s in a.steps), min(BIG, a.total * power(k)))
-            return Info(tuple(None if s is None else s * k for s in a.steps), min(BIG, a.divisor * power(k)), *bounds)
+            return Info(tuple(None if s is None else s * k for s in a.steps), min(BIG, a.divisor * power(k)), low, high)
     steps = tuple(0 if a == 0 and b == 0 else None for a, b in zip(x.steps, y.steps, strict=True))
-    return Info(steps, min(BIG, x.total * y.total), *bounds)
+    return Info(steps, min(BIG, x.total * y.total), low, high)
 
 
 def ordered(op: Op) -> tuple[Value, ...]:
