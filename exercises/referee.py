@@ -15,6 +15,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from pprint import pformat
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,7 @@ def watched(trial: Trial, name: str, call: Callable[[tuple, dict[str, Any]], Any
 
     def function(*args: Any, **kwargs: Any) -> Any:
         words = [_word(x) for x in args] + [f"{k}={_word(x)}" for k, x in kwargs.items()]
-        trial.text = next((x for x in args if _is_page(x)), "")
+        trial.text = "\n".join(filter(None, map(_page, [*args, *kwargs.values()])))
         trial.doing = f"{name}({', '.join(words)})"
         try:
             return call(args, kwargs)
@@ -125,17 +126,18 @@ def watched(trial: Trial, name: str, call: Callable[[tuple, dict[str, Any]], Any
     return function
 
 
-def _is_page(x: Any) -> bool:
-    """A text that is too long for a line: it is shown below what is said of it."""
-    return isinstance(x, str) and len(repr(x)) > 120
-
-
 def _word(x: Any) -> str:
-    if _is_page(x):
-        return "the text below"
     if isinstance(x, np.ndarray):
-        return f"an array of {' x '.join(map(str, x.shape))}"
-    return repr(x) if len(repr(x)) <= 120 else repr(x)[:120] + "…"
+        return str(x.tolist()) if x.ndim == 1 and x.size <= 8 else f"an array of {' x '.join(map(str, x.shape))}"
+    return f"the {'text' if isinstance(x, str) else type(x).__name__} below" if _page(x) else repr(x)
+
+
+def _page(x: Any) -> str:
+    """What is too long for a line: it is shown below what is said of it."""
+    if isinstance(x, np.ndarray) or len(repr(x)) <= 120:
+        return ""
+    lines = (x if isinstance(x, str) else pformat(x, width=110, compact=True, sort_dicts=False)).split("\n")
+    return "\n".join(lines[:40] + ["…"] * (len(lines) > 40))
 
 
 # -- kernels from text -----------------------------------------------------------------------------
@@ -216,7 +218,7 @@ def _reason(what: str, trial: Trial, executor: str) -> str:
     about = trial.doing if trial.doing and trial.doing not in what else ""
     where = "in the interpreter" if executor == "interpreter" else executor and f"on {executor}"
     about = ", ".join(filter(None, [about, where]))
-    text = trial.text if "the text below" in what + about else ""
+    text = trial.text if " below" in trial.doing else ""
     return "\n".join(filter(None, [what, about, text]))
 
 

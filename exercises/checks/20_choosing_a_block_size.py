@@ -32,7 +32,7 @@ def plateau(t, plateau):
         speeds = {b: float(top * t.rng.uniform(0.2, 0.85)) for b in BLOCKS}
         speeds |= {b: float(top * (1 - within * t.rng.uniform(0.05, 0.9))) for b in [*BLOCKS[start:], BLOCKS[dip]]}
         speeds[BLOCKS[start]] = top
-        shuffled = {int(b): speeds[int(b)] for b in t.rng.permutation(BLOCKS)}
+        shuffled = {int(b): round(speeds[int(b)], 1) for b in t.rng.permutation(BLOCKS)}
         t.same(plateau(shuffled, within), BLOCKS[start])
     falling = {b: float(1000 - k) for k, b in enumerate(BLOCKS)}
     t.same(plateau(falling, 0.05), 32)
@@ -65,7 +65,8 @@ def winner(t, winner):
             later = [m * f for f in (1, 0.999, 1.001, 0.998, 1.002, 1.003)]
             if t.integer(0, 1) or b in (BLOCKS[best], BLOCKS[near]):
                 later[5] = m * float(t.rng.uniform(20, 60))  # somebody else used the machine
-            runs[b] = [9 * m, 4 * m, 4 * m, 4 * m, 4 * m, *(later[int(k)] for k in t.rng.permutation(6))]
+            of = [9 * m, 4 * m, 4 * m, 4 * m, 4 * m, *(later[int(k)] for k in t.rng.permutation(6))]
+            runs[b] = [round(time, 4) for time in of]
         t.same(winner(runs, right, 5), BLOCKS[best if near == wrong else near])
     t.same(winner({64: [1.0, 2.0], 128: [1.0, 1.0]}, {64: False, 128: False}, 0), None)
 
