@@ -221,7 +221,7 @@ Here:
   missing.
 - Python in a kernel: loops, early exits, tuples, calls of functions under `@tt.jit`. What is not supported is
   refused, with a caret.
-- `tt.dot` and `ct.mma`, in plain arithmetic. Tensor cores come with chapter 16.
+- `tt.dot` and `ct.mma`: on tensor cores, with copies that run ahead, where the card has them; else in plain arithmetic.
 - Around kernels: timing, sweeps, counted work, the measured roofs, pictures, graphs of launches, and `tt.autotune`,
   whose winners are kept with the card that they won on.
 
