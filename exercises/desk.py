@@ -51,10 +51,12 @@ def remember(number: str, **words: Any) -> None:
         print(f"exercises: progress is not kept ({error})", file=sys.stderr)
 
 
-def following() -> Exercise | None:
-    """The first exercise that has not been passed."""
-    done = progress()
-    return next((one for one in every() if "passed" not in done.get(one.number, {})), None)
+def following(after: str = "") -> Exercise | None:
+    """The first exercise that has not been passed, of those behind ``after`` if there is one among them."""
+    done, all_of_them = progress(), every()
+    start = next((k for k, one in enumerate(all_of_them) if one.number == after), 0)
+    left = (one for one in all_of_them[start:] + all_of_them[:start] if "passed" not in done.get(one.number, {}))
+    return next(left, None)
 
 
 # -- what is said --------------------------------------------------------------------------------------
@@ -84,7 +86,7 @@ class Result:
     def __repr__(self) -> str:
         number, hints = self.exercise.number, progress().get(self.exercise.number, {}).get("hints", 0)
         if self.passed:
-            after = following()
+            after = following(number)
             on = f"Next: {after.number} {after.title} ({after.notebook.name})" if after else "That was the last one."
             return f"{number} passed. Ours: {ask('solution', number)}. {on}"
         more = f"{ask('hint', number)} shows hint {hints + 1} of 3." if hints < 3 else f"Or: {ask('solution', number)}."

@@ -113,6 +113,15 @@ class Trial:
         self.doing = _words(kernel, grid if isinstance(grid, tuple) else (grid,), args, meta)[1]
         return tt.count(kernel, grid, *(x.array if isinstance(x, Out) else x for x in args), **meta)
 
+    def short(self, kernel: Any, *args: Any, **meta: Any) -> None:
+        """Nothing in the kernel is a float64."""
+        _kernel(kernel)
+        ops = kernel.compile(*(x.array if isinstance(x, Out) else x for x in args), **meta).ir.ops()
+        self.demand(
+            all(v.type.dtype is not tt.float64 for op in ops for v in op.results),
+            "it has float64 in it, not float32 alone",
+        )
+
     def _passed(self, kernel: Any, args: tuple) -> tuple[list[Any], list[Any]]:
         """What is passed for each argument, and what an input was before. In the interpreter, arrays end where they
         should, so that it finds who goes further; elsewhere that would be someone else's memory."""
@@ -163,7 +172,7 @@ class Trial:
         """Equal values of one type: an int is not a float, a list not a tuple."""
         self.compared += 1
         if not _alike(got, want):
-            raise Wrong(f"{what or self.doing} is {_short(got)}, not {_short(want)}")
+            raise Wrong(_difference(what or self.doing, got, want))
 
     def lines(self, got: str, want: str, what: str) -> None:
         """Equal texts; the first line that differs is shown."""
@@ -199,6 +208,16 @@ def _alike(got: Any, want: Any) -> bool:
     if isinstance(want, dict):
         return type(got) is dict and list(got) == list(want) and all(map(_alike, got.values(), want.values()))
     return type(got) is type(want) and got == want
+
+
+def _difference(name: str, got: Any, want: Any) -> str:
+    """Of what is too long for a line, the first element that differs."""
+    if not (isinstance(want, (list, tuple)) and type(got) is type(want) and len(repr(want)) > 200):
+        return f"{name} is {_short(got)}, not {_short(want)}"
+    for k, (mine, theirs) in enumerate(zip(got, want, strict=False)):
+        if not _alike(mine, theirs):
+            return _difference(f"{name}[{k}]", mine, theirs)
+    return f"{name} has {len(got)} elements, not {len(want)}"
 
 
 def _short(x: Any) -> str:

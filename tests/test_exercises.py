@@ -88,6 +88,16 @@ def test_a_long_text_is_shown_whole():
     assert said.startswith("widest(the text below) is ") and re.search(r"ld\.param.*\n(.*\n)+ +ret;$", said)
 
 
+def test_of_a_long_result_what_differs_is_shown():
+    swapped = """
+def space(blocks, warps, itemsize):
+    pairs = [(block, count) for count in warps for block in blocks]
+    return [{"BLOCK": b, "num_warps": w} for b, w in pairs if 16 <= b * itemsize / (32 * w) <= 128]
+"""
+    said = live(book.find("23.1"), swapped)
+    assert re.search(r"^space\(.*\)\[\d+\] is \{'BLOCK': \d+, 'num_warps': \d+\}, not \{", said)
+
+
 @pytest.mark.parametrize("exercise", EXERCISES, ids=numbered)
 def test_an_exercise_is_complete(exercise):
     assert 1 <= exercise.check.points <= 3 and exercise.title

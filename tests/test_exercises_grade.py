@@ -296,6 +296,8 @@ def test_from_the_first_exercise_to_the_second(own, capsys):
     assert "1.1 passed" in says("check", "1.1") and "1.2 The body of the loop" in says("next")
     listed = says("list")
     assert "passed" in listed.split("1.1")[1].split("\n")[0] and f"1 of {len(book.every())} passed" in listed
+    handed_in(own, _7_2=book.find("7.2").text)
+    assert "Next: 7.3" in says("check", "7.2") and "1.2 The body of the loop" in says("next")
     assert "the empty cell is back" in says("reset", "1.1")
     assert "1.1 Enough blocks" in says("next") and "not started" in says("check", "1.1", code=1)
     assert (own / "01_what_a_kernel_is.ipynb").read_text() == press.notebook("01_what_a_kernel_is")

@@ -36,7 +36,7 @@ def means(t, means):
         "lost = (new - sums) - v, which is what has arrived too much; so it is subtracted in the next round.",
     ),
     mutants={
-        "nothing is kept": ("lost = (new - sums) - v", "lost = lost * 0"),
+        "float64 instead": ("tt.zeros(BLOCK, tt.float32)", "tt.zeros(BLOCK, tt.float64)"),
         "the sign is wrong": ("lost = (new - sums) - v", "lost = v - (new - sums)"),
         "kept, but not used": (") - lost\n", ")\n"),
         "sums are carried one by one": ("tt.store(out + row, tt.sum(sums))", "tt.store(out + row, tt.max(sums))"),
@@ -49,6 +49,7 @@ def steady(t, steady):
     x[np.arange(4), t.ints(0, 15, 4)] = np.float32(2.0**25)
     out = t.out(4)
     t.launch(steady, 4, x, out, n, BLOCK=16)
+    t.short(steady, x, out, n, BLOCK=16)
     t.close(out, x.sum(axis=1, dtype=np.float64).astype(np.float32), rtol=2e-6, atol=0)
 
 

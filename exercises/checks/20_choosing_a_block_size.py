@@ -44,7 +44,7 @@ def plateau(t, plateau):
     "20.2",
     points=2,
     hints=(
-        "First the times: of[warmup:] are the runs that count, statistics.median is given.",
+        "First the times: if `of` is the list of a value, the median of of[warmup:] (statistics.median is imported).",
         "Values whose result is wrong are not in the race at all, however fast they are.",
         "Then the least of the times, and the smallest value whose time is at most 1.02 times that.",
     ),

@@ -99,7 +99,7 @@ def row_variance(t, row_variance):
     mutants={
         "a plain sum": ("mask=j < cols) + lost", "mask=j < cols)"),
         "the wrong way round": ("lost = term - (new - total)", "lost = (new - total) - term"),
-        "nothing is lost": ("lost = term - (new - total)", "lost = term - term"),
+        "float64 instead": ("tt.zeros((BLOCK,), tt.float32)", "tt.zeros((BLOCK,), tt.float64)"),
         "no mask on the store": ("total, mask=j < cols", "total"),
     },
 )
@@ -109,4 +109,5 @@ def column_sums(t, column_sums):
         x, out = (1e-4 * t.rng.uniform(0.5, 1, (rows, cols))).astype(np.float32), t.out(cols)
         x[0] = t.rng.uniform(1000, 2000, cols)
         t.launch(column_sums, -(-cols // 64), x, out, rows, cols, BLOCK=64)
+        t.short(column_sums, x, out, rows, cols, BLOCK=64)
         t.close(out, x.sum(axis=0, dtype=np.float64), rtol=2.0**-22, atol=0)

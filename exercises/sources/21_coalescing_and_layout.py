@@ -74,7 +74,7 @@ def channels_first(x, mean, out, pixels, C: tt.constexpr, PAD: tt.constexpr, BLO
 # *Hard.* `out = (x + x.T) / 2` for a square matrix of `n` rows. Element (i, j) and element (j, i) need the same two
 # numbers, so whoever has loaded them can write both. The grid is `(tt.cdiv(n, BLOCK), tt.cdiv(n, BLOCK))`, and a
 # program may have nothing to do. *No element is loaded twice*, except in tiles on the diagonal, and no sector is
-# wasted.
+# wasted. (`tt.trans(tile)` is a tile turned round.)
 
 
 # %% 21.4
