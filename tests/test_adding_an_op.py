@@ -39,6 +39,7 @@ def test_the_page(tmp_path):
     (tmp_path / "tests").mkdir()
     for name in ("conftest.py", "cuda_text.py"):
         shutil.copy(ROOT / "tests" / name, tmp_path / "tests")
+    shutil.copytree(ROOT / "tests" / "emulator", tmp_path / "tests" / "emulator")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     for path, text in [*blocks, ("tests/test_norm.py", NORM)]:
         (tmp_path / path).write_text(text, encoding="utf-8")

@@ -17,7 +17,7 @@ uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
 namespace simt {
-constexpr size_t STACK = 256 << 10, PAGE = 64 << 10, WINDOW = 256 << 10;  // no machine has larger pages
+constexpr size_t STACK = 2 << 20, PAGE = 64 << 10, WINDOW = 256 << 10;  // no machine has larger pages
 constexpr int SECONDS = 60;                                               // of work that a launch may take
 
 struct Fiber {
