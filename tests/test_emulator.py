@@ -119,7 +119,7 @@ def test_every_block_finds_poison(card):
         ("assert(t < y[0]);", "an assertion does not hold: t < y.0. in thread"),
         ("__builtin_assume(t < y[0]);", "what is assumed does not hold: t < y.0. in thread"),
         ("if (t == 3) __trap();", "the kernel has trapped in thread .3, 0.,"),
-        ("int a[1 << 16]; a[t] = t; x[t] = a[t];", "the stack, of which there is no more is accessed"),
+        ("int a[1 << 20]; a[t] = t; x[t] = a[t];", "the stack, of which there is no more is accessed"),
     ],
 )
 def test_what_is_wrong_is_told(card, statements, told):
