@@ -14,6 +14,7 @@ import products  # noqa: E402
 import products_kernels  # noqa: E402
 
 import tinyton as tt  # noqa: E402
+from conftest import EXECUTORS, choose  # noqa: E402
 
 TILES = [(64, 32, 32), (32, 64, 16)]
 SMALL = {
@@ -47,3 +48,24 @@ def test_all_of_the_benchmark_is_here(interpreter):
     assert {work.make.func for work in works} == {make.func for make in SMALL.values()}
     for work in works:
         inspect.signature(work.make.func).bind(data, *work.make.args, **work.make.keywords)
+
+
+def two_works():
+    """For processes that compile ahead: what is right, and what nobody can compile."""
+    words = {"m": 32, "n": 32, "k": 32, "dtype": "float32"}
+    yield products.Work("right", partial(products.matmul, **words, tiles=[(32, 32, 16), (32, 24, 16)]), 1.0)
+    yield products.Work("left out", partial(products.matmul, **words, tiles=[(16, 16, 16)]), 1.0)
+    yield products.Work("wrong", lambda data: 1 // 0, 1.0)
+
+
+@pytest.mark.skipif("opencl" not in EXECUTORS, reason="compiles for OpenCL")
+def test_what_is_compiled_ahead_is_there(monkeypatch, tmp_path, capsys):
+    choose("opencl", monkeypatch)
+    monkeypatch.setenv("TINYTON_CACHE_DIR", str(tmp_path))
+    harness.compile_ahead(two_works, "right|wrong", 2)
+    assert "compiled ahead" in capsys.readouterr().out
+    kept = set(tmp_path.iterdir())
+    assert kept
+    case = next(two_works()).make(harness.NumPyData())
+    harness.check(harness.NumPyData(), case, harness.in_order(case.ours[0]))
+    assert set(tmp_path.iterdir()) == kept

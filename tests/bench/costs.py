@@ -12,52 +12,18 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import memory
-import numpy as np
 import products
-from harness import Launch
+from harness import Absent, Launch, NoData
 
 import tinyton as tt
 from tinyton.backends.cuda import compiler
 
 TARGET = "sm_90a"
 FILE = Path(__file__).with_name("costs.json")
-
-
-@dataclass(frozen=True)
-class Absent:
-    """An array of which only shape and element type matter."""
-
-    shape: tuple[int, ...]
-    dtype: str
-
-    @property
-    def T(self) -> Absent:  # noqa: N802
-        return Absent(self.shape[::-1], self.dtype)
-
-
-class NoData:
-    """Arrays that take no memory, for cases that are never run."""
-
-    xp = np
-
-    def normal(self, shape: Any, dtype: str) -> Absent:
-        return Absent(shape if isinstance(shape, tuple) else (shape,), dtype)
-
-    uniform = empty = normal
-
-    def integers(self, low: int, high: int, shape: Any, dtype: str) -> Absent:
-        return self.normal(shape, dtype)
-
-    def wide(self, x: Absent) -> np.ndarray:  # one column stands for all
-        return np.zeros((x.shape[0], *[1] * (len(x.shape) - 1)))
-
-    def array(self, values: np.ndarray, dtype: str) -> Absent:
-        return self.normal(values.shape, dtype)
 
 
 def launches() -> Iterator[tuple[str, Launch]]:

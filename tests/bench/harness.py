@@ -4,10 +4,19 @@ of a table, and the stamp of the machine."""
 from __future__ import annotations
 
 import argparse
+import contextlib
+import gc
 import json
 import math
+import multiprocessing
+import os
+import random
+import secrets
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -125,6 +134,38 @@ class TorchData:
         return torch.erf(x)
 
 
+@dataclass(frozen=True)
+class Absent:
+    """An array of which only shape and element type matter."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def T(self) -> Absent:  # noqa: N802
+        return Absent(self.shape[::-1], self.dtype)
+
+
+class NoData:
+    """Arrays that take no memory, for cases that are never run."""
+
+    xp = np
+
+    def normal(self, shape: Any, dtype: str) -> Absent:
+        return Absent(shape if isinstance(shape, tuple) else (shape,), dtype)
+
+    uniform = empty = normal
+
+    def integers(self, low: int, high: int, shape: Any, dtype: str) -> Absent:
+        return self.normal(shape, dtype)
+
+    def wide(self, x: Absent) -> np.ndarray:  # one column stands for all
+        return np.zeros((x.shape[0], *[1] * (len(x.shape) - 1)))
+
+    def array(self, values: np.ndarray, dtype: str) -> Absent:
+        return self.normal(values.shape, dtype)
+
+
 # -- cases -------------------------------------------------------------------------------------------------------------
 
 
@@ -226,6 +267,54 @@ def costs(launches: list[Launch]) -> dict[str, object]:
     return {"registers": most.registers, "spills": most.spills, "num_warps": most.num_warps, "tile": tile}
 
 
+# -- compiling ahead ---------------------------------------------------------------------------------------------------
+
+
+def distinct(works: Iterable[Any]) -> list[Launch]:
+    """What there is to compile for all ways of these works, ours and Triton's, in a random order."""
+    found = {}
+    for work in works:
+        with contextlib.suppress(Exception):  # what is wrong will be said when it is measured
+            case = work.make(NoData())
+            for launch in (x for ways in (case.ours, case.triton) for way in ways for x in way):
+                args = [x.dtype if isinstance(x, Absent) else (type(x), x == 1, x % 16 == 0) for x in launch.args]
+                found[launch.kernel, str(args), str(sorted(launch.meta.items(), key=str))] = launch
+    launches = list(found.values())
+    random.Random(0).shuffle(launches)
+    return launches
+
+
+def compile_share(works: Callable[[], Iterable[Any]], only: str, share: int, shares: int) -> None:
+    """Compiles one of so many shares of what `distinct` finds, into the caches on disk."""
+    warnings.simplefilter("ignore")
+    for launch in distinct(chosen(works, only))[share::shares]:
+        with contextlib.suppress(Exception):
+            if isinstance(launch.kernel, tt.JITFunction):
+                args = [f"*{x.dtype}:16" if isinstance(x, Absent) else x for x in launch.args]
+                launch.kernel.compile(*args, **launch.meta)
+            elif triton and torch:
+                args = [getattr(torch, x.dtype) if isinstance(x, Absent) else x for x in launch.args]
+                launch.kernel.warmup(*args, grid=launch.grid, **launch.meta)[launch.grid]  # and what launches it
+
+
+def compile_ahead(works: Callable[[], Iterable[Any]], only: str, jobs: int, limit: float = 900) -> None:
+    """Compiles all ways of the chosen works in so many processes, for at most ``limit`` seconds, so that this one finds
+    them in the caches. What a process does not get done is compiled when it is needed. ``works``: a function of a
+    module."""
+    start, spawn = time.perf_counter(), multiprocessing.get_context("spawn")
+    processes = [spawn.Process(target=compile_share, args=(works, only, k, jobs), daemon=True) for k in range(jobs)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(max(0, start + limit - time.perf_counter()))
+    late = [process for process in processes if process.is_alive()]
+    for process in late:
+        process.kill()
+    lost = sum(process.exitcode != 0 for process in processes)
+    told = f", {lost} of which did not end well" if lost else ""
+    print(f"compiled ahead in {time.perf_counter() - start:.0f} s, by {jobs} processes{told}", flush=True)
+
+
 def first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".split("\n")[0][:150]
 
@@ -273,6 +362,44 @@ def arguments(doc: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=doc.split("\n")[0])
     parser.add_argument("--out", metavar="FILE", help="write the rows and the machine's stamp to this file (JSON)")
     return parser
+
+
+def chosen(works: Callable[[], Iterable[T]], only: str) -> list[T]:
+    """The works that have one of the texts in ``only``, which are separated by ``|``, in their names."""
+    return [work for work in works() if any(text in work.name for text in only.split("|"))]
+
+
+def on_gpu(doc: str, works: Callable[[], Iterable[Any]]) -> tuple[argparse.Namespace, Any, list[Any]]:
+    """What the benchmarks of kernels on a GPU begin with: their options, fresh data, and the chosen works of
+    ``works()``, compiled ahead. Ends the process where there is no GPU."""
+    parser = arguments(doc)
+    parser.add_argument("--only", metavar="NAME", default="", help="the rows that have NAME in their name; A|B: either")
+    parser.add_argument("--quick", action="store_true", help="fewer repeats")
+    help_ = "processes that compile everything first; 0: nothing is compiled before it is needed"
+    parser.add_argument("--jobs", metavar="N", type=int, default=min(os.cpu_count() or 1, 16), help=help_)
+    options = parser.parse_args()
+    begin()
+    if tt.env().executor != "cuda":
+        print(f"this benchmark is for NVIDIA GPUs; the executor in use is {tt.env().executor}")
+        sys.exit(2)
+    if options.jobs:
+        compile_ahead(works, options.only, options.jobs)
+    seed = secrets.randbits(32)
+    print(f"seed {seed}")
+    return options, (TorchData if torch else NumPyData)(seed), chosen(works, options.only)
+
+
+@contextlib.contextmanager
+def a_row(work: str) -> Iterator[None]:
+    """What goes wrong inside becomes a row; what was on the device is let go."""
+    try:
+        yield
+    except Exception as error:
+        failed(work, error)
+    finally:
+        gc.collect()
+        if torch:
+            torch.cuda.empty_cache()
 
 
 def begin() -> None:

@@ -12,7 +12,6 @@ or write, so `of copy` is the share of what a copy of 1 GiB reaches.
 
 from __future__ import annotations
 
-import gc
 import secrets
 import sys
 import time
@@ -24,20 +23,7 @@ from typing import Any, NamedTuple
 import memory_kernels as ours
 import memory_triton as theirs
 import numpy as np
-from harness import (
-    Case,
-    Launch,
-    NumPyData,
-    TorchData,
-    arguments,
-    begin,
-    device_time,
-    failed,
-    finish,
-    measure,
-    record,
-    torch,
-)
+from harness import Case, Launch, TorchData, a_row, device_time, finish, measure, on_gpu, record, torch
 
 import tinyton as tt
 
@@ -538,44 +524,33 @@ def copy_rate(data: Any, repeats: int) -> float:
     return 2 * GIB / device_time(lambda: out.copy_(x), repeats) / 1e9
 
 
-def main() -> int:
-    parser = arguments(__doc__)
-    parser.add_argument("--only", metavar="NAME", default="", help="the rows that have NAME in their name")
-    parser.add_argument("--quick", action="store_true", help="fewer repeats")
-    options = parser.parse_args()
-    start = time.perf_counter()
-    begin()
-    if tt.env().executor != "cuda":
-        print(f"this benchmark is for NVIDIA GPUs; the executor in use is {tt.env().executor}")
-        return 2
-    seed, rounds = secrets.randbits(32), 2 if options.quick else 5
-    data = (TorchData if torch else NumPyData)(seed)
-    roof = copy_rate(data, 12 * rounds)
-    print(f"seed {seed}; a copy of 1 GiB: {roof:.0f} GB/s")
+def all_works() -> Iterator[Work]:
+    yield from ADDS
+    yield from works()
 
-    def measured(work: Work) -> tuple[dict[str, float], dict[str, object]] | None:
-        try:
-            return measure(data, work.make(data), rounds)
-        except Exception as error:
-            failed(work.name, error)
-            return None
-        finally:
-            gc.collect()
-            if torch:
-                torch.cuda.empty_cache()
+
+def main() -> int:
+    start = time.perf_counter()
+    options, data, chosen = on_gpu(__doc__, all_works)
+    rounds = 2 if options.quick else 5
+    roof = copy_rate(data, 12 * rounds)
+    print(f"a copy of 1 GiB: {roof:.0f} GB/s")
 
     def row(work: Work, figures: dict[str, float], notes: dict, against: dict) -> None:
         peers = {name: figures[name] for name in ("triton", "torch") if name in figures}
         record(work.name, "GB/s", figures["tinyton"], peers, work.goal, against=against, only=work.peers, **notes)
 
-    chosen = [work for work in ADDS if options.only in work.name]
-    found = [(work, *got) for work in chosen if (got := measured(work))]
-    plateau = max((rate for _, figures, _ in found for rate in figures.values()), default=0)
-    for work, figures, notes in found:
+    adds = []
+    for work in chosen:
+        with a_row(work.name):
+            figures, notes = measure(data, work.make(data), rounds)
+            if work in ADDS:
+                adds.append((work, figures, notes))
+            else:
+                row(work, figures, notes, {"copy": (roof, work.of_copy)})
+    plateau = max((rate for _, figures, _ in adds for rate in figures.values()), default=0)
+    for work, figures, notes in adds:
         row(work, figures, notes, {"plateau": (plateau, 0.97)})
-    for work in works():
-        if options.only in work.name and (got := measured(work)):
-            row(work, *got, {"copy": (roof, work.of_copy)})
     print(f"{time.perf_counter() - start:.0f} s in all")
     return finish(options.out)
 

@@ -1,6 +1,6 @@
 """Products of matrices and what is built on them, beside Triton, cuBLAS and cuDNN (through torch).
 
-    python tests/bench/products.py [--quick] [--only "matmul f16"] [--out results.json]
+    python tests/bench/products.py [--quick] [--only "matmul f16|attention"] [--jobs 8] [--out results.json]
 
 Runs on any NVIDIA GPU; a peer that is not installed is left out, and said so. Our kernels (products_kernels.py) are
 written the obvious way; tiles, warps and stages are tried for both (products_triton.py has Triton's), from one list,
@@ -10,8 +10,6 @@ events, with the L2 cache flushed before each run, kernels taking turns; TF/s co
 
 from __future__ import annotations
 
-import gc
-import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +19,7 @@ from typing import Any, NamedTuple
 
 import products_kernels as ours
 import products_triton as theirs
-from harness import Case, Launch, NumPyData, TorchData, arguments, begin, failed, finish, measure, record, torch
+from harness import Case, Launch, TorchData, a_row, finish, measure, on_gpu, record, torch
 
 import tinyton as tt
 
@@ -170,32 +168,14 @@ def works() -> Iterator[Work]:
 
 
 def main() -> int:
-    parser = arguments(__doc__)
-    parser.add_argument("--only", metavar="NAME", default="", help="the rows that have NAME in their name")
-    parser.add_argument("--quick", action="store_true", help="fewer repeats")
-    options = parser.parse_args()
     start = time.perf_counter()
-    begin()
-    if tt.env().executor != "cuda":
-        print(f"this benchmark is for NVIDIA GPUs; the executor in use is {tt.env().executor}")
-        return 2
-    seed = secrets.randbits(32)
-    data = (TorchData if torch else NumPyData)(seed)
-    print(f"seed {seed}")
-    for work in works():
-        if options.only not in work.name:
-            continue
-        try:
+    options, data, chosen = on_gpu(__doc__, works)
+    for work in chosen:
+        with a_row(work.name):
             figures, notes = measure(data, work.make(data), 2 if options.quick else 5)
             figures = {name: f / 1000 for name, f in figures.items()}
             peers = {name: figures[name] for name in ("triton", "torch") if name in figures}
             record(work.name, "TF/s", figures["tinyton"], peers, work.goal, only=work.peers, **notes)
-        except Exception as error:
-            failed(work.name, error)
-        finally:
-            gc.collect()
-            if torch:
-                torch.cuda.empty_cache()
     print(f"{time.perf_counter() - start:.0f} s in all")
     return finish(options.out)
 
