@@ -26,8 +26,7 @@ def place(pid, M, N, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr):
 def matmul(
     a, b, c, M, N, K, row_a, col_a, row_b, col_b,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
-    PRECISION: tl.constexpr = None, SUM: tl.constexpr = tl.float32 if triton else None,
-    TA: tl.constexpr = False, TB: tl.constexpr = False,
+    PRECISION: tl.constexpr = None, TA: tl.constexpr = False, TB: tl.constexpr = False,
 ):  # fmt: skip
     """Rows and columns beyond the edge are read from the other end, which spares masks; pointers move on."""
     row, col = place(tl.program_id(0), M, N, BM, BN, GROUP)
@@ -40,7 +39,7 @@ def matmul(
         y = b + k[:, None] + j[None, :] * col_b
     else:
         y = b + k[:, None] * row_b + j[None, :]
-    acc = tl.zeros((BM, BN), SUM)
+    acc = tl.zeros((BM, BN), tl.float32)
     for k0 in range(0, K, BK):
         left = tl.load(x, mask=k[None, :] < K - k0, other=0)
         right = tl.load(y, mask=k[:, None] < K - k0, other=0)
