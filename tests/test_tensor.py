@@ -89,10 +89,11 @@ SHAPES = {
     "mma": [((64, 64, 96), (32, 64, 32)), ((32, 32, 64), (16, 16, 64)), ((64, 128, 64), (64, 128, 32))],
     "wgmma": [((128, 64, 64), (64, 64, 32)), ((128, 128, 64), (128, 128, 64)), ((64, 256, 32), (64, 256, 32))],
 }
+TURNED, WORDS = [(0, 0), (0, 1), (1, 0), (1, 1)], "nn nt tn tt".split()
 CASES = [(card, *shape) for card, shapes in SHAPES.items() for shape in shapes]
 
 
-@pytest.mark.parametrize("turned", [(0, 0), (0, 1), (1, 0), (1, 1)], ids="nn nt tn tt".split())
+@pytest.mark.parametrize("turned", TURNED, ids=WORDS)
 @pytest.mark.parametrize(("card", "size", "tile"), CASES, indirect=["card"])
 def test_either_operand_may_be_turned(card, size, tile, turned, rng):
     close(*multiply("float16", size, tile, rng, turned))
@@ -108,10 +109,12 @@ def test_kinds(card, kind, rng):
         np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize("turned", [(0, 0), (1, 1)], ids="nn tt".split())
+@pytest.mark.parametrize("turned", TURNED, ids=WORDS)
 @pytest.mark.parametrize("card", CARDS, indirect=True)
-def test_float64(card, turned, rng):
+def test_wide_kinds_turned(card, turned, rng):
     close(*multiply("float64", (64, 64, 40), (32, 32, 8), rng, turned), 2.0**-50)
+    unit = 2.0**-20 if card == "outer" else 2.0**-10
+    close(*multiply("float32", (128, 64, 80), (64, 64, 16), rng, turned, precision="tf32"), unit)
 
 
 @pytest.mark.parametrize("num_stages", [1, 2, 3, 5])
@@ -221,7 +224,7 @@ def test_the_best_instruction_that_card_and_tiles_allow():
     assert how(threads=64) == how(BM=32) == "mma"  # no group of warps; too few rows for one
     assert how(threads=512, BM=64, BN=128) == "mma"  # groups would have too few columns
     assert how(threads=16) is None and how(BN=8) is None and how(BK=8) is None
-    assert how(kind="float64", SUM=tt.float64) == "outer" and how(OPENCL) is None
+    assert how(kind="float64", SUM=tt.float64) == "mma" and how(OPENCL) is None
     assert how(kind="float32") == how(kind="float32", PRECISION="ieee") == "outer"
     assert how(kind="float32", BM=16, BN=16, threads=128) is None  # two sums a thread
     assert how(kind="float32", PRECISION="tf32") == "mma"

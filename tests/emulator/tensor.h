@@ -73,6 +73,7 @@ MMA(m16n8k8, f32_tf32_tf32_f32, TF32, float, unsigned, 4, 2, 4)
 MMA(m16n8k16, s32_s8_s8_s32, S8, int, unsigned, 2, 1, 4) MMA(m16n8k32, s32_s8_s8_s32, S8, int, unsigned, 4, 2, 4)
 MMA(m16n8k16, s32_u8_u8_s32, U8, int, unsigned, 2, 1, 4) MMA(m16n8k32, s32_u8_u8_s32, U8, int, unsigned, 4, 2, 4)
 MMA(m8n8k4, f64_f64_f64_f64, F64, double, double, 1, 1, 2)
+MMA(m16n8k4, f64_f64_f64_f64, F64, double, double, 2, 1, 4)
 #undef MMA
 
 // -- matrices of a warp-group, in its groups ------------------------------------------------------------------------------

@@ -154,6 +154,17 @@ MULTIPLY = """
         : "+{letter}"(sum[0]), "+{letter}"(sum[1]), "+{letter}"(sum[2]), "+{letter}"(sum[3])
         : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
 }}}}"""
+PTX["multiply_f64"] = """
+{fn} void multiply_f64(double* sum, const double* x, const double* y) {{  // of a warp: 16 by 8 sums, 32 bytes
+#if __CUDA_ARCH__ >= 900
+    asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {{%0, %1, %2, %3}}, {{%4, %5}}, {{%6}}, {{%0, %1, %2, %3}};"
+        : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3]) : "d"(x[0]), "d"(x[1]), "d"(y[0]));
+#else
+    for (int half = 0; half < 2; ++half)
+        asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {{%0, %1}}, {{%2}}, {{%3}}, {{%0, %1}};"
+            : "+d"(sum[2 * half]), "+d"(sum[2 * half + 1]) : "d"(x[half]), "d"(y[0]));
+#endif
+}}"""
 for kind, sums, k in (
     ("f16", "f32", 16),
     ("bf16", "f32", 16),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from ..dtypes import DType, float32, uint8
+from ..dtypes import DType, float32, float64, uint8, uint32
 from ..ir import Builder, Op, Type, Value
 from ..layout import Layout, accumulators, left_operand, outer
 from . import op
 
 STEP = 32  # bytes of a row that one instruction multiplies
-KINDS = {"float16": "f16", "bfloat16": "bf16", "float32": "tf32", "int8": "s8", "uint8": "u8"}  # what is multiplied
+KINDS = {"float16": "f16", "bfloat16": "bf16", "float32": "tf32", "float64": "f64"}  # what is multiplied
+KINDS |= {"int8": "s8", "uint8": "u8"}
 
 
 def home(op: Op, threads: int) -> Layout | None:
@@ -96,9 +97,9 @@ def size(t: Type) -> int:
 
 def runs_along(layout: Layout, t: Type, inner: int) -> int:
     """The dimension along which the rows of a tile run in shared memory: that of the neighbours in a thread, if they
-    can be multiplied so. Only if elements have 16 bits can that be another one than ``inner``, which is multiplied."""
+    can be multiplied so. Bytes can not, unless that is ``inner``, along which they are multiplied."""
     runs, rank = layout.runs(), len(t.shape)
-    turned = runs and runs[0].step == 1 and runs[0].dim == 2 * rank - 3 - inner and t.dtype.itemsize == 2
+    turned = runs and runs[0].step == 1 and runs[0].dim == 2 * rank - 3 - inner and t.dtype.itemsize > 1
     return runs[0].dim if turned else inner
 
 
@@ -217,41 +218,57 @@ def by_warps(e, op: Op) -> None:
     batches = [p.loop("batch", p.pieces[0])] if p.rank > 2 else []
     batch = p.first(0, batches[0]) if batches else "0"
     k = p.loop("part", p.bytes, STEP)
-    left, right = e.fresh("left"), e.fresh("right")
-    e.line(f"unsigned int {'' if words else f'{left}[{4 * rows}], '}{right}[{2 * columns}];")
-    depth = e.depth
+    word = float64 if p.dtype is float64 else uint32
+    sides = (e.fresh("left"), rows * 16 // word.itemsize), (e.fresh("right"), columns * 8 // word.itemsize)
+    for side, n in sides[bool(words) :]:
+        e.line(f"{e.c(word)} {side}[{n}];")
+    (left, many), (right, few), depth = *sides, e.depth
     if not words:
         i = p.loop("i", rows)
-        _read(e, p.tiles[0], f"{left} + {times(i, 4)}", batch, p.first(p.rank - 2, i), k, False)
+        _read(e, p.tiles[0], f"{left} + {times(i, many // rows)}", batch, p.first(p.rank - 2, i), k, False)
         p.shut(depth)
     j = p.loop("j", columns, 2)
-    _read(e, p.tiles[1], f"{right} + {times(j, 2)}", batch, p.first(p.rank - 1, j), k, True)
+    _read(e, p.tiles[1], f"{right} + {times(j, few // columns)}", batch, p.first(p.rank - 1, j), k, True)
     p.shut(depth)
-    for side, n in ((left, 4 * rows), (right, 2 * columns)) if p.dtype is float32 else ():
+    for side, n in sides if p.dtype is float32 else ():
         w = p.loop("w", n)
         e.line(f"{side}[{w}] = {e.use('tf32_bits')}({e.use('float_of')}({side}[{w}]));")
         p.shut(depth)
     i, j = p.loop("i", rows), p.loop("j", columns)
     multiply = e.use(f"multiply_{KINDS[p.dtype.name]}")
-    x = p.word(words, i, k) if words else f"{left} + {times(i, 4)}"
-    e.line(f"{multiply}({plus(p.sums, p.register(*batches, i, j))}, {x}, {right} + {times(j, 2)});")
+    x = p.word(words, i, k) if words else f"{left} + {times(i, many // rows)}"
+    e.line(f"{multiply}({plus(p.sums, p.register(*batches, i, j))}, {x}, {right} + {times(j, few // columns)});")
     p.end()
 
 
 def _read(e, operand: tuple[Placed, bool], to: str, batch: str, first: str, k: str, right: bool) -> None:
     """16 rows (columns, if on the ``right``) from ``first`` on, by 32 bytes from byte ``k`` on, as a warp multiplies
     them. Its lanes give the addresses of eight rows of four pieces; the second piece of the left has the rows below,
-    that of the right the bytes beyond."""
+    that of the right the bytes beyond. Of what cannot be read so, each lane reads its elements."""
     tile, straight = operand
+    size = tile.dtype.itemsize
+    start = over(k, size)
+    if size == 8 or size == 4 and not straight:
+        places = [(row, beyond) for beyond in range(0, STEP // size, 4) for row in (0, 8)]
+        get = e.access("get", float64 if size == 8 else uint32, 1)
+        for w, (row, beyond) in enumerate(sorted(places) if right else places):
+            at = plus(first, "(thread >> 2 & 7)", str(row)), plus(start, "(thread & 3)", str(beyond))
+            across, along = at if straight else at[::-1]
+            e.line(f"{get}({plus(to, str(w))}, {tile.at(e, batch, across, times(f'({along})', size))});")
+        return
     low, second, third = "(thread & 7)", "(thread >> 3 & 1)", "(thread >> 4 & 1)"
     across, along = (third, second) if right else (second, third)
     if straight:
         row, byte = plus(first, low, times(across, 8)), plus(k, times(along, 16))
     else:
-        row = plus(f"{k} / {tile.dtype.itemsize}" if k != "0" else "0", low, times(along, 8))
-        byte = f"({plus(first, times(across, 8))}) * {tile.dtype.itemsize}"
+        row = plus(start, low, times(along, 8))
+        byte = f"({plus(first, times(across, 8))}) * {size}"
     read = e.use("load_matrices" if straight else "load_matrices_turned")
     e.line(f"{read}({to}, {tile.at(e, batch, row, byte)});")
+
+
+def over(text: str, n: int) -> str:
+    return text if text == "0" or n == 1 else f"{text} / {n}"
 
 
 def _doubling(bits: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..ir import Builder, Op, Value
 from . import op as op_
-from .tensor import KINDS, STEP, Placed, Product, plus, times
+from .tensor import KINDS, STEP, Placed, Product, over, plus, times
 
 GROUP = 128  # threads
 WIDEST = 256  # columns of one instruction
@@ -67,15 +67,11 @@ def _descriptor(e, operand: tuple[Placed, bool], batch: str, first: str, k: str)
     row, byte = (
         (first, k)
         if straight
-        else (_over(k, tile.dtype.itemsize), times(first if first == "0" else f"({first})", tile.dtype.itemsize))
+        else (over(k, tile.dtype.itemsize), times(first if first == "0" else f"({first})", tile.dtype.itemsize))
     )
     width = min(128, tile.type.shape[tile.fast] * tile.dtype.itemsize)
     describe = e.use(f"describe_{width}")
     return f"{describe}({tile.at(e, batch, row, byte)}, {tile.rows * width})"
-
-
-def _over(text: str, n: int) -> str:
-    return text if text == "0" else f"{text} / {n}"
 
 
 def _listed(parts: list[str], pad: str) -> str:

@@ -8,7 +8,7 @@ from math import prod
 from ..dtypes import float32
 from ..ir import Block, Builder, Kernel, Op, Value, walk
 from ..ops.tensor import KINDS, STEP
-from ..ops.warpgroup import GROUP
+from ..ops.warpgroup import GROUP, WORDS
 from .fold import fold
 
 SINCE = 80  # the architecture, as in sm_80
@@ -103,8 +103,8 @@ def level(op: Op, threads: int, arch: int, alone: bool) -> tuple[str, str]:
         return "mma", "mma is asked for"
     if arch != GROUPS or not alone:
         return "mma", f"the code is not for sm_{GROUPS}a alone"
-    if dtype is float32:
-        return "mma", "wgmma would cut float32 off, not round it"
+    if KINDS[dtype.name] not in WORDS:
+        return "mma", f"wgmma does not multiply {dtype}"
     if not groups or m < 64:
         return "mma", f"wgmma takes {GROUP} threads and 64 rows; these are {threads} and {m}"
     beside = groups // min(m // 64, groups)  # groups with other columns of the same rows
