@@ -29,6 +29,8 @@ SMALL["gelu"] = partial(products.matmul_gelu, m=70, n=48, k=40, dtype="float16",
 for causal in (False, True):
     given = {"heads": 2, "t": 128, "d": 32, "causal": causal, "tiles": ((64, 32),)}
     SMALL[f"attention {causal}"] = partial(products.attention, **given)
+    SMALL[f"attention backward {causal}"] = partial(products.attention_backward, **given)
+SMALL["chain"] = partial(products.chain, m=70, d=32, inner=72, dtype="float16", tiles=((64, 32),))
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -42,7 +44,7 @@ def test_kernels(executor, name):
 def test_all_of_the_benchmark_is_here(interpreter):
     data = harness.NumPyData()
     here = {launch.kernel for make in SMALL.values() for way in make(data).ours for launch in way}
-    helpers = {products_kernels.place}
+    helpers = {products_kernels.place, products_kernels.some_keys, products_kernels.some_queries}
     assert here == {k for k in vars(products_kernels).values() if isinstance(k, tt.JITFunction)} - helpers
     works = list(products.works())
     assert {work.make.func for work in works} == {make.func for make in SMALL.values()}

@@ -17,7 +17,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -184,7 +184,8 @@ class Case:
     """One piece of work. ``ours``: ways to do it, each of launches in order; the fastest counts. ``outs``: where
     its results are; ``want``: what they are to be, in float64, made from the inputs (and from the results, where those
     are random). ``nbytes``: what it must move at least. Of each peer several ways, too; torch's are made late, when
-    torch is there. ``rtol`` in place of that of the element type."""
+    torch is there. ``rtol`` in place of that of the element type. ``before``: launches that make inputs, which are not
+    timed. ``beside``: ways to do something else of our own, which is timed for comparison."""
 
     ours: list[list[Launch]]
     outs: tuple
@@ -193,6 +194,8 @@ class Case:
     triton: Iterable[list[Launch]] = ()
     torch: Callable[[], Sequence[Call]] = tuple
     rtol: float | None = None
+    before: Sequence[Launch] = ()
+    beside: dict[str, list[list[Launch]]] = field(default_factory=dict)
 
 
 def in_order(launches: list[Launch]) -> Call:
@@ -212,6 +215,8 @@ def check(data: Any, case: Case, call: Call) -> None:
     """Runs ``call`` on poisoned results and compares them with what is wanted."""
     for out in case.outs:
         data.poison(out)
+    for launch in case.before:
+        launch()
     call()
     for k, (out, want) in enumerate(zip(case.outs, case.want(), strict=True)):
         got = data.wide(out)
@@ -237,7 +242,10 @@ def fastest(ways: Iterable[T], call: Callable[[T], Call]) -> T:
 
 
 def measure(data: Any, case: Case, rounds: int) -> tuple[dict[str, float], dict[str, object]]:
-    """GB/s of tinyton and of the peers that are here, all checked and timed in turn; and what to tell of them."""
+    """GB/s of tinyton, of the peers that are here and of what is beside, all but that checked, and timed in turn; and
+    what to tell of them."""
+    for launch in case.before:
+        launch()
     ours, left = fastest(case.ours, in_order), []
     calls = {"tinyton": in_order(ours)}
     check(data, case, calls["tinyton"])
@@ -253,6 +261,7 @@ def measure(data: Any, case: Case, rounds: int) -> tuple[dict[str, float], dict[
             calls["torch"] = fastest(found, lambda way: way)
         except Exception as error:
             left.append(f"torch is left out: {first_line(error)}")
+    calls |= {name: in_order(fastest(found, in_order)) for name, found in case.beside.items()}
     figures = {name: case.nbytes / t / 1e9 for name, t in device_times(calls, rounds).items()}
     return figures, costs(ours) | ({"note": "; ".join(left)} if left else {})
 
@@ -276,7 +285,7 @@ def distinct(works: Iterable[Any]) -> list[Launch]:
     for work in works:
         with contextlib.suppress(Exception):  # what is wrong will be said when it is measured
             case = work.make(NoData())
-            for launch in (x for ways in (case.ours, case.triton) for way in ways for x in way):
+            for launch in (x for ways in (case.ours, case.triton, *case.beside.values()) for way in ways for x in way):
                 args = [x.dtype if isinstance(x, Absent) else (type(x), x == 1, x % 16 == 0) for x in launch.args]
                 found[launch.kernel, str(args), str(sorted(launch.meta.items(), key=str))] = launch
     launches = list(found.values())

@@ -51,10 +51,23 @@ def matmul_gelu(a, b, bias, c, M, N, K, BM: tt.constexpr, BN: tt.constexpr, BK: 
 
 
 @tt.jit
-def attention(q_ptr, k_ptr, v_ptr, out, T, scale, BM: tt.constexpr, BN: tt.constexpr, D: tt.constexpr,
+def chain(a, b, c, out, M, L, BM: tt.constexpr, BN: tt.constexpr, D: tt.constexpr):
+    """``out = (a @ b) @ c``: a tile of the middle, BN columns of L, is made, multiplied and forgotten."""
+    i, d = tt.program_id(0) * BM + tt.arange(0, BM), tt.arange(0, D)
+    mine = tt.load(a + i[:, None] * D + d, mask=i[:, None] < M, other=0)
+    acc = tt.zeros((BM, D), tt.float32)
+    for n in range(0, L, BN):
+        j = n + tt.arange(0, BN)
+        part = tt.dot(mine, tt.load(b + d[:, None] * L + j, mask=j < L, other=0))
+        acc = tt.dot(part.to(c.dtype.element_ty), tt.load(c + j[:, None] * D + d, mask=j[:, None] < L, other=0), acc)
+    tt.store(out + i[:, None] * D + d, acc, mask=i[:, None] < M)
+
+
+@tt.jit
+def attention(q_ptr, k_ptr, v_ptr, out, lse, T, scale, BM: tt.constexpr, BN: tt.constexpr, D: tt.constexpr,
               CAUSAL: tt.constexpr):  # fmt: skip
     """``softmax(q @ k.T * scale) @ v`` for each of grid's y heads, a tile of keys at a time. ``scale`` is times log2 of
-    e, so that powers are of 2."""
+    e, so that powers are of 2. ``lse``, if it is not None: log2 of each row's total, for the way back."""
     block = tt.num_programs(0) - 1 - tt.program_id(0) if CAUSAL else tt.program_id(0)  # the longest begin first
     i, d = block * BM + tt.arange(0, BM), tt.arange(0, D)
     head = tt.program_id(1) * T * D
@@ -84,3 +97,88 @@ def attention(q_ptr, k_ptr, v_ptr, out, T, scale, BM: tt.constexpr, BN: tt.const
             acc = tt.dot(p.to(key.dtype), value, acc * fade[:, None])
             most = new
     tt.store(out + head + i[:, None] * D + d, acc / total[:, None])
+    if lse is not None:
+        tt.store(lse + tt.program_id(1) * T + i, most + tt.log2(total))
+
+
+@tt.jit
+def row_dots(x, y, out, COLS: tt.constexpr, ROWS: tt.constexpr):
+    """Of each row of x with that of y."""
+    i, j = tt.program_id(0) * ROWS + tt.arange(0, ROWS), tt.arange(0, COLS)
+    at = i[:, None] * COLS + j
+    tt.store(out + i, tt.sum(tt.load(x + at).to(tt.float32) * tt.load(y + at).to(tt.float32), 1))
+
+
+@tt.jit
+def some_queries(
+    q_ptr, do_ptr, lse, delta, key, value, j, low, high, dk, dv, scale,
+    BN: tt.constexpr, D: tt.constexpr, CUT: tt.constexpr,
+):  # fmt: skip
+    d = tt.arange(0, D)
+    for n in range(low, high, BN):
+        i = n + tt.arange(0, BN)
+        query, grad = tt.load(q_ptr + i[:, None] * D + d), tt.load(do_ptr + i[:, None] * D + d)
+        p = tt.exp2(tt.dot(key, query.T) * scale - tt.load(lse + i))
+        if CUT:
+            p = tt.where(j[:, None] <= i, p, 0.0)
+        dv = tt.dot(p.to(grad.dtype), grad, dv)
+        ds = p * (tt.dot(value, grad.T) - tt.load(delta + i))
+        dk = tt.dot(ds.to(query.dtype), query, dk)
+    return dk, dv
+
+
+@tt.jit
+def attention_dkdv(
+    q_ptr, k_ptr, v_ptr, do_ptr, lse, delta, dk_ptr, dv_ptr, T, scale,
+    BM: tt.constexpr, BN: tt.constexpr, D: tt.constexpr, CAUSAL: tt.constexpr,
+):  # fmt: skip
+    """Gradients of BM keys and their values: from all queries that see them, BN at a time."""
+    first, head = tt.program_id(0) * BM, tt.program_id(1) * T
+    j, d = first + tt.arange(0, BM), tt.arange(0, D)
+    at = head * D + j[:, None] * D + d
+    key, value = tt.load(k_ptr + at), tt.load(v_ptr + at)
+    dk, dv = tt.zeros((BM, D), tt.float32), tt.zeros((BM, D), tt.float32)
+    queries, grads, lse, delta = q_ptr + head * D, do_ptr + head * D, lse + head, delta + head
+    low = first + BM if CAUSAL else 0
+    if CAUSAL:  # the tiles that the diagonal cuts
+        dk, dv = some_queries(queries, grads, lse, delta, key, value, j, first, low, dk, dv, scale, BN, D, True)
+    dk, dv = some_queries(queries, grads, lse, delta, key, value, j, low, T, dk, dv, scale, BN, D, False)
+    tt.store(dk_ptr + at, dk * (scale * 0.6931471805599453))
+    tt.store(dv_ptr + at, dv)
+
+
+@tt.jit
+def some_keys(
+    k_ptr, v_ptr, query, grad, total, delta, i, low, high, dq, scale,
+    BN: tt.constexpr, D: tt.constexpr, CUT: tt.constexpr,
+):  # fmt: skip
+    d = tt.arange(0, D)
+    for n in range(low, high, BN):
+        j = n + tt.arange(0, BN)
+        key, value = tt.load(k_ptr + j[:, None] * D + d), tt.load(v_ptr + j[:, None] * D + d)
+        p = tt.exp2(tt.dot(query, key.T) * scale - total[:, None])
+        if CUT:
+            p = tt.where(j <= i[:, None], p, 0.0)
+        ds = p * (tt.dot(grad, value.T) - delta[:, None])
+        dq = tt.dot(ds.to(key.dtype), key, dq)
+    return dq
+
+
+@tt.jit
+def attention_dq(
+    q_ptr, k_ptr, v_ptr, do_ptr, lse, delta, dq_ptr, T, scale,
+    BM: tt.constexpr, BN: tt.constexpr, D: tt.constexpr, CAUSAL: tt.constexpr,
+):  # fmt: skip
+    """Gradients of BM queries: from all keys that they see, BN at a time."""
+    block = tt.num_programs(0) - 1 - tt.program_id(0) if CAUSAL else tt.program_id(0)
+    first, head = block * BM, tt.program_id(1) * T
+    i, d = first + tt.arange(0, BM), tt.arange(0, D)
+    at = head * D + i[:, None] * D + d
+    query, grad = tt.load(q_ptr + at), tt.load(do_ptr + at)
+    total, delta = tt.load(lse + head + i), tt.load(delta + head + i)
+    dq = tt.zeros((BM, D), tt.float32)
+    keys, values, high = k_ptr + head * D, v_ptr + head * D, first if CAUSAL else T
+    dq = some_keys(keys, values, query, grad, total, delta, i, 0, high, dq, scale, BN, D, False)
+    if CAUSAL:
+        dq = some_keys(keys, values, query, grad, total, delta, i, high, high + BM, dq, scale, BN, D, True)
+    tt.store(dq_ptr + at, dq * (scale * 0.6931471805599453))

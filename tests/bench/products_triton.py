@@ -71,6 +71,21 @@ def matmul_gelu(a, b, bias, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: 
 
 
 @jit
+def chain(a, b, c, out, M, L, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
+    i, d, j = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, D), tl.arange(0, BN)
+    mine = tl.load(a + (i % M)[:, None] * D + d[None, :])
+    x, y = b + d[:, None] * L + j[None, :], c + j[:, None] * D + d[None, :]
+    acc = tl.zeros((BM, D), tl.float32)
+    for n in range(0, L, BN):
+        part = tl.dot(mine, tl.load(x, mask=j[None, :] < L - n, other=0))
+        right = tl.load(y, mask=j[:, None] < L - n, other=0)
+        acc = tl.dot(part.to(right.dtype), right, acc)
+        x += BN
+        y += BN * D
+    tl.store(out + i[:, None] * D + d[None, :], acc.to(out.dtype.element_ty), mask=i[:, None] < M)
+
+
+@jit
 def tiles(query, k_ptr, v_ptr, i, d, low, high, most, total, acc, scale, BN: tl.constexpr, D: tl.constexpr,
           CUT: tl.constexpr):  # fmt: skip
     for n in range(low, high, BN):
@@ -90,7 +105,7 @@ def tiles(query, k_ptr, v_ptr, i, d, low, high, most, total, acc, scale, BN: tl.
 
 
 @jit
-def attention(q_ptr, k_ptr, v_ptr, out, T, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
+def attention(q_ptr, k_ptr, v_ptr, out, lse, T, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
               CAUSAL: tl.constexpr):  # fmt: skip
     block = tl.num_programs(0) - 1 - tl.program_id(0) if CAUSAL else tl.program_id(0)
     i, d = block * BM + tl.arange(0, BM), tl.arange(0, D)
@@ -108,3 +123,89 @@ def attention(q_ptr, k_ptr, v_ptr, out, T, scale, BM: tl.constexpr, BN: tl.const
     else:
         most, total, acc = tiles(query, k_ptr, v_ptr, i, d, 0, T, most, total, acc, scale, BN, D, False)
     tl.store(out + head + i[:, None] * D + d[None, :], (acc / total[:, None]).to(out.dtype.element_ty))
+    if lse is not None:
+        tl.store(lse + tl.program_id(1) * T + i, most + tl.log2(total))
+
+
+@jit
+def row_dots(x, y, out, COLS: tl.constexpr, ROWS: tl.constexpr):
+    i, j = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, COLS)
+    at = i[:, None] * COLS + j[None, :]
+    tl.store(out + i, tl.sum(tl.load(x + at).to(tl.float32) * tl.load(y + at).to(tl.float32), 1))
+
+
+@jit
+def some_queries(q_ptr, do_ptr, lse, delta, key, value, j, d, low, high, dk, dv, scale, BN: tl.constexpr,
+                 D: tl.constexpr, CUT: tl.constexpr):  # fmt: skip
+    n = low + tl.arange(0, BN)
+    query_t, grad_at = q_ptr + n[None, :] * D + d[:, None], do_ptr + n[:, None] * D + d[None, :]
+    for n in range(low, high, BN):
+        i = n + tl.arange(0, BN)
+        query = tl.load(query_t)
+        p = tl.exp2(tl.dot(key, query) * scale - tl.load(lse + i)[None, :])
+        if CUT:
+            p = tl.where(j[:, None] <= i[None, :], p, 0.0)
+        grad = tl.load(grad_at)
+        dv = tl.dot(p.to(grad.dtype), grad, dv)
+        ds = p * (tl.dot(value, tl.trans(grad)) - tl.load(delta + i)[None, :])
+        dk = tl.dot(ds.to(query.dtype), tl.trans(query), dk)
+        query_t += BN * D
+        grad_at += BN * D
+    return dk, dv
+
+
+@jit
+def attention_dkdv(q_ptr, k_ptr, v_ptr, do_ptr, lse, delta, dk_ptr, dv_ptr, T, scale, BM: tl.constexpr,
+                   BN: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr):  # fmt: skip
+    first, head = tl.program_id(0) * BM, tl.program_id(1) * T
+    j, d = first + tl.arange(0, BM), tl.arange(0, D)
+    at = head * D + j[:, None] * D + d[None, :]
+    key, value = tl.load(k_ptr + at), tl.load(v_ptr + at)
+    dk, dv = tl.zeros((BM, D), tl.float32), tl.zeros((BM, D), tl.float32)
+    q_ptr += head * D
+    do_ptr += head * D
+    lse += head
+    delta += head
+    low = first + BM if CAUSAL else 0
+    if CAUSAL:
+        dk, dv = some_queries(q_ptr, do_ptr, lse, delta, key, value, j, d, first, low, dk, dv, scale, BN, D, True)
+    dk, dv = some_queries(q_ptr, do_ptr, lse, delta, key, value, j, d, low, T, dk, dv, scale, BN, D, False)
+    tl.store(dk_ptr + at, (dk * (scale * 0.6931471805599453)).to(dk_ptr.dtype.element_ty))
+    tl.store(dv_ptr + at, dv.to(dv_ptr.dtype.element_ty))
+
+
+@jit
+def some_keys(k_ptr, v_ptr, query, grad, total, delta, i, d, low, high, dq, scale, BN: tl.constexpr, D: tl.constexpr,
+              CUT: tl.constexpr):  # fmt: skip
+    n = low + tl.arange(0, BN)
+    key_t, value_t = k_ptr + n[None, :] * D + d[:, None], v_ptr + n[None, :] * D + d[:, None]
+    for n in range(low, high, BN):
+        j = n + tl.arange(0, BN)
+        key, value = tl.load(key_t), tl.load(value_t)
+        p = tl.exp2(tl.dot(query, key) * scale - total[:, None])
+        if CUT:
+            p = tl.where(j[None, :] <= i[:, None], p, 0.0)
+        ds = p * (tl.dot(grad, value) - delta[:, None])
+        dq = tl.dot(ds.to(key.dtype), tl.trans(key), dq)
+        key_t += BN * D
+        value_t += BN * D
+    return dq
+
+
+@jit
+def attention_dq(q_ptr, k_ptr, v_ptr, do_ptr, lse, delta, dq_ptr, T, scale, BM: tl.constexpr, BN: tl.constexpr,
+                 D: tl.constexpr, CAUSAL: tl.constexpr):  # fmt: skip
+    block = tl.num_programs(0) - 1 - tl.program_id(0) if CAUSAL else tl.program_id(0)
+    first, head = block * BM, tl.program_id(1) * T
+    i, d = first + tl.arange(0, BM), tl.arange(0, D)
+    at = head * D + i[:, None] * D + d[None, :]
+    query, grad = tl.load(q_ptr + at), tl.load(do_ptr + at)
+    total, change = tl.load(lse + head + i), tl.load(delta + head + i)
+    dq = tl.zeros((BM, D), tl.float32)
+    k_ptr += head * D
+    v_ptr += head * D
+    high = first if CAUSAL else T
+    dq = some_keys(k_ptr, v_ptr, query, grad, total, change, i, d, 0, high, dq, scale, BN, D, False)
+    if CAUSAL:
+        dq = some_keys(k_ptr, v_ptr, query, grad, total, change, i, d, high, high + BM, dq, scale, BN, D, True)
+    tl.store(dq_ptr + at, (dq * (scale * 0.6931471805599453)).to(dq_ptr.dtype.element_ty))
