@@ -78,7 +78,8 @@ class Room:
         words = ["-m", "pytest", suite, "--impl", "my_tinyton", "--stage", str(self.stage)]
         words += ["-q", "-x", "--tb=short", "-p", "no:cacheprovider", "--no-header", "-p", "no:xdist"]
         env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "TINYTON_BACKEND"))}
-        env |= {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        places = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+        env |= {"PYTHONPATH": os.pathsep.join(places), "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run([sys.executable, *words], cwd=ROOT, env=env, capture_output=True, encoding="utf-8")
         passed = re.search(r"(\d+) passed", done.stdout)
         trial.compared += 1

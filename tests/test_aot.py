@@ -93,6 +93,7 @@ def test_mistakes():
 
 
 def test_without_a_toolkit(monkeypatch):
+    monkeypatch.setenv("TINYTON_COMPILER", "nvcc")
     monkeypatch.setattr(nvcc, "find", lambda program: None)
     with pytest.raises(tt.BackendError, match=r"nvcc is not installed.*tinyton\[nvcc\]"):
         tt.compile(kernel, SIGNATURE, BLOCK=64)

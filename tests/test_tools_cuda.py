@@ -96,8 +96,9 @@ def test_cuda_array_interface_is_counted():
 
 def test_explained_to_the_ptx(capsys):
     x, y, out = arrays(1024)
-    told = add.compile(x, y, out, 1024, BLOCK=1024).explain()
-    assert ".reqntid 128" in told.ptx and "--- PTX ---" in capsys.readouterr().out
+    compiled = add.compile(x, y, out, 1024, BLOCK=1024)
+    told = compiled.explain()
+    assert f".reqntid {compiled.threads}" in told.ptx and "--- PTX ---" in capsys.readouterr().out
 
 
 def test_a_timeline_of_short_launches():

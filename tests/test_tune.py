@@ -45,6 +45,12 @@ def add(x, y, out, n, BLOCK: tt.constexpr):
     tt.store(out + i, tt.load(x + i, mask=i < n) + tt.load(y + i, mask=i < n), mask=i < n)
 
 
+def add_often(x, y, out, n, TIMES: tt.constexpr, BLOCK: tt.constexpr = 1024):
+    i = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
+    for _ in range(TIMES):
+        tt.store(out + i, tt.load(x + i, mask=i < n) + tt.load(y + i, mask=i < n), mask=i < n)
+
+
 def increment(x, n, BLOCK: tt.constexpr):
     i = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
     tt.store(x + i, tt.load(x + i, mask=i < n) + 1, mask=i < n)
@@ -119,8 +125,8 @@ def test_the_key_and_the_types_decide_when_to_tune(device):
 
 
 def test_the_real_clock(device):
-    configs = tt.grid_search(BLOCK=[1, 4096])
-    k = tt.autotune(configs, key=["n"], repeats=3)(tt.jit(add))
+    configs = tt.grid_search(TIMES=[1000, 1])
+    k = tt.autotune(configs, key=["n"], repeats=3)(tt.jit(add_often))
     n = 1 << 16
     x, y, out = numbers(n)
     k[cells](x, y, out, n)

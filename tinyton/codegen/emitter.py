@@ -73,7 +73,7 @@ class Emitter(Writer):
         """True if integer arithmetic that gives ``v`` cannot wrap around."""
         t, info = v.type.dtype, self.plan.facts.get(v)
         low, high = t.range
-        return t.bits >= 64 and t.kind == "i" or bool(info and low <= info.low and info.high <= high)
+        return bool(info and low <= info.low and info.high <= high)
 
     def local_name(self, v: Value, frame: Frame, offset: int) -> str:
         """The variable for a value seen through ``frame``, ``offset`` registers further on: the same in every loop."""
