@@ -201,6 +201,24 @@ def test_what_is_multiplied_twice_stays_where_it_is():
     assert "pack_f16" in inside and "key_tile" in inside and "v_tile" in inside
 
 
+def test_what_is_multiplied_along_both_of_its_dimensions_comes_through_one_ring():
+    k = kernel("""
+@tt.jit
+def k(a, b, out, N: tt.constexpr, T: tt.constexpr):
+    i = tt.arange(0, N)
+    at = i[:, None] * N + i
+    x, acc = tt.load(a + at), tt.zeros((N, N), tt.float32)
+    for t in range(T):
+        y = tt.load(b + t * N * N + at)
+        acc = tt.dot(tt.dot(x, y.T).to(tt.float16), y, acc)
+    tt.store(out + at, acc)
+""")
+    low = lowered(k, {"a": "*float16:16", "b": "*float16:16", "out": "*float32:16"}, N=64, T=4)
+    names = [op.name for op in low.ir.ops()]
+    assert hows(low) == ["wgmma", "wgmma"] and names.count("arrived") == 1
+    assert "put_" not in low.source.partition("for (unsigned int rounds")[2].partition("// tt.store")[0]
+
+
 SIGNATURE = {
     "a": "*float16:16",
     "b": "*float16:16",

@@ -43,11 +43,17 @@ def products(kernel: Kernel, threads: int, arch: int, alone: bool) -> Kernel:
         same = lefts.setdefault(at, {"left": (op.result.type.shape, found[op][0])})
         if at in rights or same.get("left") != (op.result.type.shape, found[op][0]):
             lefts[at] = {}
+    along: dict[Value, int] = {}  # of what may be multiplied along both of its dimensions, one
+
+    def lying(v: Value, inner: int) -> tuple[Value, int]:
+        """The key of a tile in memory, which serves products along either dimension if elements take 16 bits."""
+        either = v.type.dtype.itemsize == 2 and not lefts[v, inner]
+        return v, along.setdefault(v, inner) if either else inner
 
     def block(old: Block) -> Block:
         b = Builder()
         deeper = {inner for op in old.ops for block in op.blocks for inner in walk(block)} & chosen
-        wanted = {rooted(*at) for op in deeper for at in operands(op)}
+        wanted = {lying(*rooted(*at)) for op in deeper for at in operands(op)}
 
         def place(v: Value, inner: int) -> None:
             if (v, inner) not in placed:
@@ -55,8 +61,8 @@ def products(kernel: Kernel, threads: int, arch: int, alone: bool) -> Kernel:
 
         def operand(v: Value, inner: int) -> Value:
             """What a product reads in place of ``v``."""
-            if (v, inner) in placed:
-                return placed[v, inner]
+            if (v, inner) in lefts:
+                return placed[lying(v, inner)]
             op = made[v]
             below = operand(op.operands[0], op.attrs["order"][inner])  # type: ignore[index]
             return b.add("permute", (below,), v.type, **op.attrs)
@@ -71,7 +77,7 @@ def products(kernel: Kernel, threads: int, arch: int, alone: bool) -> Kernel:
             b.loc = op.loc
             if op in chosen:
                 for at in operands(op):
-                    place(*rooted(*at))
+                    place(*lying(*rooted(*at)))
                 how = dict(zip(("how", "why"), found[op], strict=True))
                 x, y = (operand(*at) for at in operands(op))
                 op = replace(op, operands=(x, y, op.operands[2]), attrs=op.attrs | how)
