@@ -412,9 +412,10 @@ def test_products_of_tiles(kind, warps, tile, monkeypatch):
         grid = tt.cdiv(M, bm), tt.cdiv(N, bn)
         k[grid](*given, out, M, N, K, TURNED=turned, BM=bm, BN=bn, BK=bk, SUM=sums, num_warps=warps)
         assert (out == a.astype(float) @ b.astype(float)).all()
-    groups = kind != "tf32" and bm >= 64 and (warps == 4 or warps == 8 and bm == 128)
-    sources = [one.source for one in k._cache.values()]
-    assert all("cp.async.wait_group" in s and ("wgmma." if groups else "mma.sync") in s for s in sources)
+    for turned, one in zip((False, True), k._cache.values(), strict=True):
+        rows = bn if kind == "tf32" and not turned else bm  # of what is multiplied from registers
+        groups = rows >= 64 and (warps == 4 or warps == 8 and rows == 128)
+        assert "cp.async.wait_group" in one.source and ("wgmma." if groups else "mma.sync") in one.source
 
 
 CUTS = r"copies_wait<\d>", "__syncthreads", "warpgroup_fence", r"warpgroup_wait<\d>", r"warpgroup_wait_\w+"

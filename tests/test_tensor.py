@@ -132,22 +132,37 @@ def test_loops_of_few_rounds(card, rounds, rng):
     close(*multiply("float16", (64, 32, 32 * rounds), (64, 32, 32), rng, num_stages=4))
 
 
+@pytest.mark.parametrize("turned", TURNED, ids=WORDS)
+@pytest.mark.parametrize("card", ["mma", "wgmma"], indirect=True)
+def test_tf32_is_rounded(card, turned, rng):
+    """What is cut off would be less, by 3.5e-4 for each operand."""
+    a, b = rng.uniform(1, 2, (2, 64, 64)).astype(np.float32)
+    given = [np.ascontiguousarray(x.T) if t else x for x, t in zip((a, b), turned, strict=True)]
+    c = np.full((64, 64), np.nan, np.float32)
+    words = {"BM": 64, "BN": 64, "BK": 32, "TA": turned[0], "TB": turned[1], "MASK": False, "BEST": None}
+    matmul[1, 1](*given, c, 64, 64, 64, SUM=tt.float32, PRECISION="tf32", num_warps=4, **words)
+    off = c / (a.astype(float) @ b) - 1
+    assert np.abs(off).max() < 2.5e-4 and abs(off.mean()) < 5e-5
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
 @pytest.mark.parametrize("card", CARDS, indirect=True)
-def test_batches(card, rng):
+def test_batches(card, kind, rng):
     k = kernel("""
 @tt.jit
 def k(a, b, c, B: tt.constexpr, M: tt.constexpr, N: tt.constexpr, K: tt.constexpr):
     s, i, j = tt.arange(0, B)[:, None, None], tt.arange(0, M)[None, :, None], tt.arange(0, N)[None, None, :]
     x = tt.load(a + s * M * K + i * K + tt.arange(0, K)[None, None, :])
     y = tt.load(b + s * N * K + tt.arange(0, K)[None, :, None] * N + j)
-    tt.store(c + s * M * N + i * N + j, tt.dot(x, y))
+    tt.store(c + s * M * N + i * N + j, tt.dot(x, y, input_precision="tf32"))
 """)
     for batch, m, n, inner, warps in ((4, 16, 16, 32, 4), (2, 64, 32, 32, 4), (2, 64, 64, 16, 8)):
-        a = rng.standard_normal((batch, m, inner)).astype(np.float16)
-        b = rng.standard_normal((batch, inner, n)).astype(np.float16)
+        a = rng.standard_normal((batch, m, inner)).astype(kind)
+        b = rng.standard_normal((batch, inner, n)).astype(kind)
         c = np.full((batch, m, n), np.nan, np.float32)
         k[1](a, b, c, B=batch, M=m, N=n, K=inner, num_warps=warps)
-        close(c, a.astype(float) @ b.astype(float), np.abs(a.astype(float)) @ np.abs(b.astype(float)))
+        unit = 2.0**-10 if kind is np.float32 else 2.0**-20
+        close(c, a.astype(float) @ b.astype(float), np.abs(a.astype(float)) @ np.abs(b.astype(float)), unit)
 
 
 attention = kernel("""
@@ -245,7 +260,8 @@ def test_the_best_instruction_that_card_and_tiles_allow():
     assert how(kind="float64", SUM=tt.float64) == "mma" and how(OPENCL) is None
     assert how(kind="float32") == how(kind="float32", PRECISION="ieee") == "outer"
     assert how(kind="float32", BM=16, BN=16, threads=128) is None  # two sums a thread
-    assert how(kind="float32", PRECISION="tf32") == "mma"
+    assert how(kind="float32", PRECISION="tf32") == how(kind="float32", PRECISION="tf32", TA=1, TB=1) == "wgmma"
+    assert how(kind="float32", PRECISION="tf32", TA=1) == "mma"  # neither runs along what is multiplied
     assert how(BEST="mma") == "mma" and how(BEST="fma") == "outer" and how(CARDS["mma"], BEST="wgmma") == "mma"
 
 

@@ -219,16 +219,22 @@ def blocked(shape: tuple[int, ...], threads: int, vector: int = 1, order: tuple[
 
 
 # >>> stage 8
-def accumulators(shape: tuple[int, ...], threads: int, tall: bool = False) -> Layout:
+def accumulators(
+    shape: tuple[int, ...], threads: int, tall: bool = False, flip: bool = False, pairs: bool = False
+) -> Layout:
     """The tile that tensor cores sum, 16 rows by 8 columns at a time, of which a thread has two neighbours in each of
     two rows (PTX ISA, *Matrix Fragments for mma.m16n8k16*). The warps share the longer side, so that each reads little;
-    of ``tall`` ones, four have 64 rows together first (*wgmma*)."""
-    rank, (m, n) = len(shape), map(log2, shape[-2:])
-    row, column = rank - 2, rank - 1
-    reg = [unit(rank, column, 0), unit(rank, row, 3)]
-    thread = [unit(rank, *at) for at in ((column, 1), (column, 2), (row, 0), (row, 1), (row, 2))]
-    rows, columns = ([unit(rank, d, i) for i in range(a, b)] for d, a, b in ((row, 4, m), (column, 3, n)))
-    batch = [unit(rank, d, i) for d in range(row) for i in range(log2(shape[d]))]
+    of ``tall`` ones, four have 64 rows together first (*wgmma*). With ``flip``, columns are what tensor cores take for
+    rows. Those may be any; with ``pairs``, the two of a thread are neighbours, and a warp's threads read such pairs of
+    a column (of 32 bits) from all banks."""
+    rank, (m, n) = len(shape), map(log2, shape[:-3:-1] if flip else shape[-2:])
+    row, column = (rank - 1, rank - 2) if flip else (rank - 2, rank - 1)
+    below, *beside = (0, 1, 4, 2) if pairs else (3, 0, 1, 2)
+    reg = [unit(rank, column, 0), unit(rank, row, below)]
+    thread = [unit(rank, *at) for at in ((column, 1), (column, 2), *((row, i) for i in beside))]
+    rows, columns = [unit(rank, row, i) for i in range(m)], [unit(rank, column, i) for i in range(3, n)]
+    rows = [b for b in rows if b not in (*reg, *thread)]
+    batch = [unit(rank, d, i) for d in range(rank - 2) for i in range(log2(shape[d]))]
     for k in range(log2(threads) - 5):
         longer = len(rows) >= len(columns) or len(columns) < 2 or (tall and k < 2)
         if rows and (longer or tall):

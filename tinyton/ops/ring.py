@@ -44,7 +44,8 @@ def _emit_copy(e, op):
     layout, t, width = e.layout_of(op.result), op.result.type, e.plan.vectors.get(op, 1)
     tile = e.rings[op.attrs["ring"]]
     if tile.fast < 0:
-        e.rings[op.attrs["ring"]] = replace(tile, fast=runs_along(layout, t, op.attrs["inner"]))
+        fast = runs_along(layout, t, op.attrs["inner"], op.attrs["rounded"])
+        e.rings[op.attrs["ring"]] = replace(tile, fast=fast)
     tile = slotted(e, op, slot)
     zero = len(op.operands) < 5 or e.is_constant(op.operands[4]) and not e.made[e.root(op.operands[4])].attrs["value"]
     whole = width * t.dtype.itemsize in (4, 8, 16) and layout.vector(tile.fast) >= width and zero
@@ -63,9 +64,13 @@ def _emit_copy(e, op):
 
 
 @op(numpy=None, emit=_emit_copy, kind="statement", effect=True, reads=True, mask=3, placed=True, public=False)
-def copy(b: Builder, ptr: Value, there: Value, slot: Value, *rest: Value, ring: int, inner: int) -> Value:
-    """Asks for a tile, if the round is ``there`` that multiplies it, to be copied to place ``slot`` of a ring."""
-    return b.add("copy", (ptr, there, slot, *rest), replace(ptr.type, pointer=False), ring=ring, inner=inner)
+def copy(
+    b: Builder, ptr: Value, there: Value, slot: Value, *rest: Value, ring: int, inner: int, rounded: bool
+) -> Value:
+    """Asks for a tile, if the round is ``there`` that multiplies it, to be copied to place ``slot`` of a ring. It is
+    ``rounded`` where it is multiplied, if it is to be."""
+    t = replace(ptr.type, pointer=False)
+    return b.add("copy", (ptr, there, slot, *rest), t, ring=ring, inner=inner, rounded=rounded)
 
 
 def slotted(e, op, slot: Value) -> Placed:

@@ -18,13 +18,15 @@ KINDS |= {"int8": "s8", "uint8": "u8"}
 def home(op: Op, threads: int) -> Layout | None:
     """The layout in which a product has its sums, if it is told how to be computed."""
     how = op.attrs.get("how")
-    return sums(op.result.type.shape, how, threads) if how else None
+    return (
+        sums(op.result.type.shape, how, threads, *(op.attrs.get(w, False) for w in ("flip", "pairs"))) if how else None
+    )
 
 
-def sums(shape: tuple[int, ...], how: str, threads: int) -> Layout:
+def sums(shape: tuple[int, ...], how: str, threads: int, flip: bool = False, pairs: bool = False) -> Layout:
     if how == "outer":
         return outer(shape, threads)
-    return accumulators(shape, threads, tall=how == "wgmma")
+    return accumulators(shape, threads, how == "wgmma", flip, pairs)
 
 
 # -- tiles in shared memory --------------------------------------------------------------------------------------------
@@ -39,6 +41,7 @@ class Placed:
     type: Type
     fast: int
     memory: str = ""
+    rounded: bool = False  # to tf32
 
     @property
     def dtype(self) -> DType:
@@ -95,12 +98,13 @@ def size(t: Type) -> int:
     return prod(t.shape) * t.dtype.itemsize
 
 
-def runs_along(layout: Layout, t: Type, inner: int) -> int:
+def runs_along(layout: Layout, t: Type, inner: int, rounded: bool = False) -> int:
     """The dimension along which the rows of a tile run in shared memory: that of the neighbours in a thread, if they
-    can be multiplied so. Bytes can not, unless that is ``inner``, along which they are multiplied."""
+    can be multiplied so. Bytes, and what is ``rounded`` there, can not, unless that is ``inner``, along which they are
+    multiplied."""
     runs, rank = layout.runs(), len(t.shape)
-    turned = runs and runs[0].step == 1 and runs[0].dim == 2 * rank - 3 - inner and t.dtype.itemsize > 1
-    return runs[0].dim if turned else inner
+    turned = runs and runs[0].step == 1 and runs[0].dim == 2 * rank - 3 - inner
+    return runs[0].dim if turned and t.dtype.itemsize > 1 and not rounded else inner
 
 
 def _emit_place(e, op):
@@ -110,11 +114,15 @@ def _emit_place(e, op):
         return
     layout, dtype, name = e.own_layout(x), x.type.dtype, e.fresh(f"{x.name or op.result.name or 'operand'}_tile")
     e.line(f"char* const {name} = (char*){e.shared(uint8, size(x.type), keep=True)};")
-    tile = e.placed[op.result] = Placed(x.type, runs_along(layout, x.type, op.attrs["inner"]), name)
+    rounded = op.attrs.get("rounded", False)
+    fast = runs_along(layout, x.type, op.attrs["inner"], rounded)
+    tile = e.placed[op.result] = Placed(x.type, fast, name, rounded)
     width = min(layout.vector(tile.fast), 16 // dtype.itemsize)
     with e.once_per_element(layout), e.loop(layout, [op], step=width) as s:
-        values = ", ".join(s.shifted(j).get(x) for j in range(width))
-        s.line(f"{e.access('put', dtype, width)}({tile.here(e, s)}, {values});")
+        values = [s.shifted(j).get(x) for j in range(width)]
+        if rounded:
+            values = [f"{e.use('float_of')}({e.use('tf32_bits')}({v}))" for v in values]
+        s.line(f"{e.access('put', dtype, width)}({tile.here(e, s)}, {', '.join(values)});")
     e.waiting = True
 
 
@@ -127,11 +135,11 @@ def held(e, op: Op) -> bool:
 
 
 @op(numpy=lambda run, op, x: x, emit=_emit_place, kind="statement", public=False, placed=True)
-def place(b: Builder, x: Value, inner: int, **left: object) -> Value:
-    """A tile in shared memory, from where it is multiplied along dimension ``inner``. The threads have to meet before
-    that. ``left`` has the shape and the instructions of the product whose left operand it is, if it is nothing else:
-    then it may stay in registers."""
-    return b.add("place", (x,), x.type, inner=inner, **left)
+def place(b: Builder, x: Value, inner: int, rounded: bool = False, **left: object) -> Value:
+    """A tile in shared memory, from where it is multiplied along dimension ``inner``; ``rounded``, as tf32. The threads
+    have to meet before that. ``left`` has the shape and the instructions of the product whose left operand it is, if it
+    is nothing else: then it may stay in registers."""
+    return b.add("place", (x,), x.type, inner=inner, rounded=rounded, **left)
 
 
 # -- products ----------------------------------------------------------------------------------------------------------
@@ -147,6 +155,9 @@ class Product:
         pair = [e.operand(v) for v in op.operands[:2]]
         straight = (isinstance(x, Held) or dims[x.fast] == self.rank - 1 - k for k, (x, dims) in enumerate(pair))
         self.tiles = [(x, way) for (x, _), way in zip(pair, straight, strict=True)]
+        self.row, self.column = self.rank - 2, self.rank - 1
+        if op.attrs.get("flip"):  # the product of both turned is computed, turned
+            self.tiles, self.row, self.column = self.tiles[::-1], self.column, self.row
         self.dtype, self.layout, self.outer = op.operands[0].type.dtype, home(op, e.threads), e.depth
         self.bytes = op.operands[0].type.shape[-1] * self.dtype.itemsize  # of a row that is multiplied
         if e.waiting:
@@ -188,7 +199,8 @@ class Product:
 
     def register(self, *at: str) -> str:
         """The number of the first of the sums of a piece."""
-        return plus(*(times(v, 1 << self.runs[d].low) for d, v in enumerate(at) if d in self.runs))
+        dims = (*range(self.rank - 2), self.row, self.column)
+        return plus(*(times(v, 1 << self.runs[d].low) for d, v in zip(dims, at, strict=True) if d in self.runs))
 
     def held(self, rows: int) -> str:
         """The array of words that are the left operand, ``rows`` pieces by 32 bytes; empty if it is in memory."""
@@ -225,10 +237,10 @@ def by_warps(e, op: Op) -> None:
     (left, many), (right, few), depth = *sides, e.depth
     if not words:
         i = p.loop("i", rows)
-        _read(e, p.tiles[0], f"{left} + {times(i, many // rows)}", batch, p.first(p.rank - 2, i), k, False)
+        read(e, p.tiles[0], f"{left} + {times(i, many // rows)}", batch, p.first(p.row, i), k)
         p.shut(depth)
     j = p.loop("j", columns, 2)
-    _read(e, p.tiles[1], f"{right} + {times(j, few // columns)}", batch, p.first(p.rank - 1, j), k, True)
+    read(e, p.tiles[1], f"{right} + {times(j, few // columns)}", batch, p.first(p.column, j), k, True)
     p.shut(depth)
     for side, n in sides if p.dtype is float32 else ():
         w = p.loop("w", n)
@@ -241,21 +253,15 @@ def by_warps(e, op: Op) -> None:
     p.end()
 
 
-def _read(e, operand: tuple[Placed, bool], to: str, batch: str, first: str, k: str, right: bool) -> None:
+def read(e, operand: tuple[Placed, bool], to: str, batch: str, first: str, k: str, right: bool = False) -> None:
     """16 rows (columns, if on the ``right``) from ``first`` on, by 32 bytes from byte ``k`` on, as a warp multiplies
     them. Its lanes give the addresses of eight rows of four pieces; the second piece of the left has the rows below,
-    that of the right the bytes beyond. Of what cannot be read so, each lane reads its elements."""
+    that of the right the bytes beyond."""
     tile, straight = operand
     size = tile.dtype.itemsize
-    start = over(k, size)
     if size == 8 or size == 4 and not straight:
-        places = [(row, beyond) for beyond in range(0, STEP // size, 4) for row in (0, 8)]
-        get = e.access("get", float64 if size == 8 else uint32, 1)
-        for w, (row, beyond) in enumerate(sorted(places) if right else places):
-            at = plus(first, "(thread >> 2 & 7)", str(row)), plus(start, "(thread & 3)", str(beyond))
-            across, along = at if straight else at[::-1]
-            e.line(f"{get}({plus(to, str(w))}, {tile.at(e, batch, across, times(f'({along})', size))});")
-        return
+        return read_elements(e, operand, to, batch, plus(first, "(thread >> 2 & 7)"), 8, k, right)
+    start = over(k, size)
     low, second, third = "(thread & 7)", "(thread >> 3 & 1)", "(thread >> 4 & 1)"
     across, along = (third, second) if right else (second, third)
     if straight:
@@ -263,8 +269,23 @@ def _read(e, operand: tuple[Placed, bool], to: str, batch: str, first: str, k: s
     else:
         row = plus(start, low, times(along, 8))
         byte = f"({plus(first, times(across, 8))}) * {size}"
-    read = e.use("load_matrices" if straight else "load_matrices_turned")
-    e.line(f"{read}({to}, {tile.at(e, batch, row, byte)});")
+    load = e.use("load_matrices" if straight else "load_matrices_turned")
+    e.line(f"{load}({to}, {tile.at(e, batch, row, byte)});")
+
+
+def read_elements(
+    e, operand: tuple[Placed, bool], to: str, batch: str, row: str, below: int, k: str, right: bool = False
+) -> None:
+    """The same, of what cannot be read so: each lane reads what it has of row ``row`` and the one that is ``below``."""
+    tile, straight = operand
+    size = tile.dtype.itemsize
+    many = 2 if below == 1 and not straight else 1  # neighbours
+    places = [(low, beyond) for beyond in range(0, STEP // size, 4) for low in range(0, 2 * below, below * many)]
+    get = e.access("get", float64 if size == 8 else uint32, many)
+    for w, (low, beyond) in enumerate(sorted(places) if right else places):
+        at = plus(row, str(low)), plus(over(k, size), "(thread & 3)", str(beyond))
+        across, along = at if straight else at[::-1]
+        e.line(f"{get}({plus(to, str(w * many))}, {tile.at(e, batch, across, times(f'({along})', size))});")
 
 
 def over(text: str, n: int) -> str:

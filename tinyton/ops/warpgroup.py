@@ -3,37 +3,76 @@ done (PTX ISA, *Asynchronous Warpgroup Level Matrix Instructions*, sm_90a)."""
 
 from __future__ import annotations
 
+from ..dtypes import float32, uint32
 from ..ir import Builder, Op, Value
 from . import op as op_
-from .tensor import KINDS, STEP, Placed, Product, over, plus, times
+from .tensor import KINDS, STEP, Placed, Product, over, plus, read_elements, times
 
 GROUP = 128  # threads
 WIDEST = 256  # columns of one instruction
-WORDS = {"f16": ("f32.f16.f16", 16), "bf16": ("f32.bf16.bf16", 16), "s8": ("s32.s8.s8", 32), "u8": ("s32.u8.u8", 32)}
+WORDS = {"f16": ("f32.f16.f16", 16), "bf16": ("f32.bf16.bf16", 16), "tf32": ("f32.tf32.tf32", 8)}
+WORDS |= {"s8": ("s32.s8.s8", 32), "u8": ("s32.u8.u8", 32)}
 
 
 def by_groups(e, op: Op) -> None:
-    """Each warp-group adds up its part of the result, 32 bytes of rows and columns after the other."""
+    """Each warp-group adds up its part of the result, 32 bytes of rows and columns after the other. Of float32, it
+    takes the left part from registers, where that is rounded to tf32; the right one is rounded where it lies."""
     p = Product(e, op)
-    columns = min(8 * p.pieces[-1], WIDEST)
-    words = p.held(p.pieces[-2])
-    e.line(f"{e.use('warpgroup_fence')}();")
+    rows, columns, rounds = p.pieces[p.row], min(8 * p.pieces[p.column], WIDEST), p.dtype is float32
+    if rounds:
+        _round(e, p.tiles[1][0])
+        words, sent = e.fresh("left"), p.bytes // STEP  # each part by itself, so that its registers are free soon
+        e.line(f"unsigned int {words}[{4 * rows * sent}];")
+    else:
+        words, sent = p.held(rows), 1
+        e.line(f"{e.use('warpgroup_fence')}();")
     batches = [p.loop("batch", p.pieces[0])] if p.rank > 2 else []
     batch = p.first(0, batches[0]) if batches else "0"
     k = p.loop("part", p.bytes, STEP)
-    i, j = p.loop("i", p.pieces[-2]), p.loop("j", p.pieces[-1], WIDEST // 8)
-    starts = p.first(p.rank - 2, i, 7), p.first(p.rank - 1, j, 7)
-    x = p.word(words, i, k) if words else _descriptor(e, p.tiles[0], batch, starts[0], k)
-    y = _descriptor(e, p.tiles[1], batch, starts[1], k)
+    inside = e.depth
+    if rounds:
+        i = p.loop("i", rows)
+        to, below = p.word(words, i, k), p.layout.reg[1][p.row]
+        read_elements(e, p.tiles[0], to, batch, p.first(p.row, i, 2), below, k)
+        w = p.loop("w", 4)
+        e.line(f"({to})[{w}] = {e.use('tf32_bits')}({e.use('float_of')}(({to})[{w}]));")
+        p.shut(inside)
+        e.line(f"{e.use('warpgroup_fence')}();")
+    i, j = p.loop("i", rows), p.loop("j", p.pieces[p.column], WIDEST // 8)
+    x = p.word(words, i, k) if words else _descriptor(e, p.tiles[0], batch, p.first(p.row, i, 7), k)
+    y = _descriptor(e, p.tiles[1], batch, p.first(p.column, j, 7), k)
     e.line(f"{_multiply(e, p, columns, bool(words))}({plus(p.sums, p.register(*batches, i, j))}, {x}, {y});")
-    p.shut(p.outer)
+    p.shut(inside if rounds else p.outer)
     e.line(f"{e.use('warpgroup_sent')}();")
+    if rounds:
+        e.line(f"{e.use('warpgroup_wait')}<{sent - 1}>();")
+    p.shut(p.outer)
     same = e.arrays.get(op.operands[2]) == e.arrays[p.out]
     if same and (patient := op.attrs.get("patient")):
-        e.line(f"{e.use('warpgroup_wait')}<{patient}>();")
+        if not rounds:
+            e.line(f"{e.use('warpgroup_wait')}<{patient}>();")
     else:
         e.line(f"{_named(e, 'wait', p.dtype.is_float, p.layout.registers)}({p.sums});")
     p.end()
+
+
+def _round(e, tile: Placed) -> None:
+    """Rounds a tile to tf32, as what multiplies it would cut it off."""
+    if tile.rounded:
+        return
+    get, put, r = e.access("get", uint32, 4), e.access("put", uint32, 4), e.fresh("r")
+    bits = ", ".join(f"{e.use('tf32_bits')}({e.use('float_of')}(v[{k}]))" for k in range(4))
+    e.helpers.setdefault(
+        "round_in_place",
+        f"{e.dialect.function} void round_in_place(char* at) {{  // 4 elements to tf32\n"
+        f"    unsigned int v[4];\n    {get}(v, at);\n    {put}(at, {bits});\n}}",
+    )
+    e.line("#pragma unroll")
+    e.line(f"for (int {r} = thread * 16; {r} < {tile.bytes}; {r} += {16 * e.threads}) {{")
+    e.line(f"    round_in_place((char*){tile.memory} + {r});")
+    e.line("}")
+    e.waiting = True
+    e.barrier()
 
 
 def _emit_begin(e, op):
@@ -82,12 +121,13 @@ def _listed(parts: list[str], pad: str) -> str:
 def _multiply(e, p: Product, columns: int, held: bool) -> str:
     """The helper that multiplies 64 rows, in memory or ``held`` in registers, by ``columns``."""
     words, k = WORDS[kind := KINDS[p.dtype.name]]
-    turned = [not straight for _, straight in p.tiles]
+    turned = [not straight and p.dtype.itemsize == 2 for _, straight in p.tiles]
     name = f"warpgroup_{kind}x{columns}" + "".join(
         f"_{side}" for side, t in zip(("left", "right"), turned, strict=True) if t
     )
     count, letter, c = columns // 2, *(("f", "float") if words[0] == "f" else ("r", "int"))
-    more = ", 1, 1, " + ", ".join(str(int(t)) for t in turned[held:]) if p.dtype.is_float else ""
+    ways = [str(int(t)) for t in turned[held:]] if p.dtype.itemsize == 2 else []
+    more = ", ".join(["", "1", "1", *ways]) if p.dtype.is_float else ""
     if held:
         name += "_held"
     word = [f"%{count + i}" for i in range(4)]

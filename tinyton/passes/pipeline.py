@@ -112,7 +112,8 @@ def _rotated(
         for (op, place), ring in zip(pairs, numbers, strict=True):
             b.loc = op.loc
             ptr, *rest = (new.get(v, v) for v in op.operands)
-            b.add("copy", (ptr, there, slot, *rest), op.result.type, ring=ring, inner=place.attrs["inner"])
+            how = {word: place.attrs[word] for word in ("inner", "rounded")}
+            b.add("copy", (ptr, there, slot, *rest), op.result.type, ring=ring, **how)
         b.loc = loop.loc
         b.add("copies_asked", (), None)
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from math import prod
 
 from ..dtypes import float32
 from ..ir import Block, Builder, Kernel, Op, Value, walk
 from ..ops.tensor import KINDS, STEP
 from ..ops.warpgroup import GROUP, WORDS
+from .axisinfo import analyse
 from .fold import fold
 
 SINCE = 80  # the architecture, as in sm_80
 LEAST = 16  # rows and columns
+At = tuple[Value, int, bool]  # a tile, along which dimension it is multiplied, and whether it is rounded where it lies
 GROUPS = 90  # the architecture that has instructions for groups of four warps, which are for it alone
 
 
@@ -20,67 +24,89 @@ def products(kernel: Kernel, threads: int, arch: int, alone: bool) -> Kernel:
     """Before: ``matmul x y acc``. After, on tensor cores: ``p = place x; q = place y; matmul p q acc how=mma``. What is
     made outside of a loop is placed there. ``arch`` is the oldest card that the code is for; ``alone``, if it is for
     no other."""
-    found = {op: level(op, threads, arch, alone) for op in kernel.ops() if op.name == "matmul"}
-    chosen = {op for op, (how, _) in found.items() if how}
     made = {v: op for op in kernel.ops() for v in op.results}
-    placed: dict[tuple[Value, int], Value] = {}
+    placed: dict[At, Value] = {}
+    facts = cache(lambda: analyse(kernel, {}))
 
-    def rooted(v: Value, inner: int) -> tuple[Value, int]:
+    def rooted(v: Value, inner: int, rounded: bool = False) -> At:
         """The tile of which ``v`` is the transpose, if it is one, and its dimension ``inner`` there."""
         batch = tuple(range(len(v.type.shape) - 2))
         while v in made and made[v].name == "permute" and made[v].attrs["order"][: len(batch)] == batch:  # type: ignore
             inner, v = made[v].attrs["order"][inner], made[v].operands[0]  # type: ignore[index]
-        return v, inner
+        return v, inner, rounded
 
-    def operands(op: Op) -> list[tuple[Value, int]]:
-        """The tiles of a product, each with the dimension along which it is multiplied."""
-        return [(v, len(v.type.shape) - 1 - k) for k, v in enumerate(op.operands[:2])]
+    def turned(v: Value, inner: int) -> bool | None:
+        """Whether neighbours in memory are not multiplied with each other's; None for what is not loaded."""
+        v, inner, _ = rooted(v, inner)
+        if v not in made or made[v].name != "load":
+            return None
+        steps = facts()[made[v].operands[0]].steps
+        return steps[inner] != 1 and steps[2 * len(steps) - 3 - inner] == 1
 
-    sides = [(k, rooted(*at), op) for op in chosen for k, at in enumerate(operands(op))]
+    def ways(op: Op) -> dict[str, bool] | None:
+        """How groups of warps look at operands that can only be multiplied along rows, if they can: the left one is
+        read into registers, in ``pairs`` if its rows run across; and where the right one's do, both ``flip``."""
+        if op.operands[0].type.dtype is not float32:
+            return {}
+        left, right = (turned(v, inner) for v, inner in inputs(op))
+        return None if right and left is not False else {"flip": bool(right), "pairs": bool(left or right)}
+
+    def operands(op: Op) -> list[At]:
+        """The tiles of a product, each with the dimension along which it is multiplied, and whether it is rounded."""
+        flip = found[op].get("flip")
+        return [rooted(*at, flip is not None and flip != bool(k)) for k, at in enumerate(inputs(op))]
+
+    found: dict[Op, dict[str, object]] = {}
+    for op in (op for op in kernel.ops() if op.name == "matmul"):
+        how, why = level(op, threads, arch, alone, ways)
+        found[op] = {"how": how, "why": why, **((ways(op) or {}) if how == "wgmma" else {})}
+    chosen = {op for op, words in found.items() if words["how"]}
+    sides = [(k, at, op) for op in chosen for k, at in enumerate(operands(op))]
     rights = {at for k, at, _ in sides if k}
-    lefts: dict[tuple[Value, int], dict[str, object]] = {}
+    lefts: dict[At, dict[str, object]] = {}
     for _, at, op in sides:
-        same = lefts.setdefault(at, {"left": (op.result.type.shape, found[op][0])})
-        if at in rights or same.get("left") != (op.result.type.shape, found[op][0]):
+        left = {"left": (op.result.type.shape, found[op]["how"])}
+        if at in rights or lefts.setdefault(at, left) != left:
             lefts[at] = {}
     along: dict[Value, int] = {}  # of what may be multiplied along both of its dimensions, one
 
-    def lying(v: Value, inner: int) -> tuple[Value, int]:
+    def lying(v: Value, inner: int, rounded: bool) -> At:
         """The key of a tile in memory, which serves products along either dimension if elements take 16 bits."""
-        either = v.type.dtype.itemsize == 2 and not lefts[v, inner]
-        return v, along.setdefault(v, inner) if either else inner
+        either = v.type.dtype.itemsize == 2 and not lefts[v, inner, rounded]
+        return v, along.setdefault(v, inner) if either else inner, rounded
 
     def block(old: Block) -> Block:
         b = Builder()
         deeper = {inner for op in old.ops for block in op.blocks for inner in walk(block)} & chosen
-        wanted = {lying(*rooted(*at)) for op in deeper for at in operands(op)}
+        wanted = {lying(*at) for op in deeper for at in operands(op)}
 
-        def place(v: Value, inner: int) -> None:
-            if (v, inner) not in placed:
-                placed[v, inner] = b.add("place", (v,), v.type, inner=inner, **lefts.get((v, inner), {}))
+        def place(at: At) -> None:
+            if at not in placed:
+                v, inner, rounded = at
+                placed[at] = b.add("place", (v,), v.type, inner=inner, rounded=rounded, **lefts.get(at, {}))
 
-        def operand(v: Value, inner: int) -> Value:
+        def operand(v: Value, inner: int, rounded: bool) -> Value:
             """What a product reads in place of ``v``."""
-            if (v, inner) in lefts:
-                return placed[lying(v, inner)]
+            if (v, inner, rounded) in lefts:
+                return placed[lying(v, inner, rounded)]
             op = made[v]
-            below = operand(op.operands[0], op.attrs["order"][inner])  # type: ignore[index]
+            below = operand(op.operands[0], op.attrs["order"][inner], rounded)  # type: ignore[index]
             return b.add("permute", (below,), v.type, **op.attrs)
 
         def place_for(values: tuple[Value, ...]) -> None:
-            for v, inner in sorted(wanted, key=lambda at: at[1]):
-                if v in values:
-                    place(v, inner)
+            for at in sorted(wanted, key=lambda at: at[1:]):
+                if at[0] in values:
+                    place(at)
 
         place_for(old.params)
         for op in old.ops:
             b.loc = op.loc
             if op in chosen:
-                for at in operands(op):
-                    place(*lying(*rooted(*at)))
-                how = dict(zip(("how", "why"), found[op], strict=True))
-                x, y = (operand(*at) for at in operands(op))
-                op = replace(op, operands=(x, y, op.operands[2]), attrs=op.attrs | how)
+                pair = operands(op)
+                for at in pair:
+                    place(lying(*at))
+                x, y = (operand(*given, at[2]) for given, at in zip(inputs(op), pair, strict=True))
+                op = replace(op, operands=(x, y, op.operands[2]), attrs=op.attrs | found[op])
             elif op.blocks:
                 op = replace(op, blocks=tuple(map(block, op.blocks)))
             b.ops.append(op)
@@ -90,7 +116,14 @@ def products(kernel: Kernel, threads: int, arch: int, alone: bool) -> Kernel:
     return fold(replace(kernel, body=block(kernel.body))) if chosen else kernel
 
 
-def level(op: Op, threads: int, arch: int, alone: bool) -> tuple[str, str]:
+def inputs(op: Op) -> list[tuple[Value, int]]:
+    """What a product multiplies, each with the dimension along which it does."""
+    return [(v, len(v.type.shape) - 1 - k) for k, v in enumerate(op.operands[:2])]
+
+
+def level(
+    op: Op, threads: int, arch: int, alone: bool, ways: Callable[[Op], dict[str, bool] | None]
+) -> tuple[str, str]:
     """How a product is computed, and why: "wgmma" by groups of warps, "mma" by warps, "outer" by threads, each for
     itself; or, of small tiles, element by element as they lie in shared memory."""
     (m, k), n = op.operands[0].type.shape[-2:], op.result.type.shape[-1]
@@ -111,6 +144,10 @@ def level(op: Op, threads: int, arch: int, alone: bool) -> tuple[str, str]:
         return "mma", f"the code is not for sm_{GROUPS}a alone"
     if KINDS[dtype.name] not in WORDS:
         return "mma", f"wgmma does not multiply {dtype}"
+    if (way := ways(op)) is None:
+        return "mma", f"wgmma multiplies {dtype} along the rows of one operand at least"
+    if way.get("flip"):
+        m, n = n, m
     if not groups or m < 64:
         return "mma", f"wgmma takes {GROUP} threads and 64 rows; these are {threads} and {m}"
     beside = groups // min(m // 64, groups)  # groups with other columns of the same rows
