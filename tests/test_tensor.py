@@ -145,6 +145,12 @@ def test_tf32_is_rounded(card, turned, rng):
     assert np.abs(off).max() < 2.5e-4 and abs(off.mean()) < 5e-5
 
 
+@pytest.mark.parametrize("turned", TURNED, ids=WORDS)
+@pytest.mark.parametrize("card", CARDS, indirect=True)
+def test_three_products_of_tf32_are_as_good_as_float32(card, turned, rng):
+    close(*multiply("float32", (64, 64, 96), (64, 64, 32), rng, turned, precision="tf32x3"), 2.0**-20)
+
+
 @pytest.mark.parametrize("kind", [np.float16, np.float32])
 @pytest.mark.parametrize("card", CARDS, indirect=True)
 def test_batches(card, kind, rng):
@@ -261,6 +267,7 @@ def test_the_best_instruction_that_card_and_tiles_allow():
     assert how(kind="float32") == how(kind="float32", PRECISION="ieee") == "outer"
     assert how(kind="float32", BM=16, BN=16, threads=128) is None  # two sums a thread
     assert how(kind="float32", PRECISION="tf32") == how(kind="float32", PRECISION="tf32", TA=1, TB=1) == "wgmma"
+    assert how(kind="float32", PRECISION="tf32x3") == "mma"
     assert how(kind="float32", PRECISION="tf32", TA=1) == "mma"  # neither runs along what is multiplied
     assert how(BEST="mma") == "mma" and how(BEST="fma") == "outer" and how(CARDS["mma"], BEST="wgmma") == "mma"
 

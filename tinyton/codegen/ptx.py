@@ -93,6 +93,12 @@ PTX = {
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
     return bits;
 }}""",
+    "split_tf32": """
+{fn} void split_tf32(unsigned int* x, unsigned int* rest) {{  // x becomes tf32, and what that leaves out another
+    const float whole = float_of(*x);
+    *x = tf32_bits(whole);
+    *rest = tf32_bits(whole - float_of(*x));
+}}""",
     "shared_address": """
 {fn} unsigned int shared_address(const void* at) {{
     return (unsigned int)__cvta_generic_to_shared(at);

@@ -242,14 +242,23 @@ def by_warps(e, op: Op) -> None:
     j = p.loop("j", columns, 2)
     read(e, p.tiles[1], f"{right} + {times(j, few // columns)}", batch, p.first(p.column, j), k, True)
     p.shut(depth)
-    for side, n in sides if p.dtype is float32 else ():
+    pairs, split = [(left, right)], op.attrs.get("precision") == "tf32x3"
+    if split:  # the rest of each operand is another; the two rests, which are small, are not multiplied
+        rests = [e.fresh(f"{side}_rest") for side, _ in sides]
+        pairs = [(rests[0], right), (left, rests[1]), *pairs]
+        e.line(f"unsigned int {rests[0]}[{many}], {rests[1]}[{few}];")
+    for s, (side, n) in enumerate(sides if p.dtype is float32 else ()):
         w = p.loop("w", n)
-        e.line(f"{side}[{w}] = {e.use('tf32_bits')}({e.use('float_of')}({side}[{w}]));")
+        if split:
+            e.line(f"{e.use('split_tf32')}({side} + {w}, {rests[s]} + {w});")
+        else:
+            e.line(f"{side}[{w}] = {e.use('tf32_bits')}({e.use('float_of')}({side}[{w}]));")
         p.shut(depth)
     i, j = p.loop("i", rows), p.loop("j", columns)
-    multiply = e.use(f"multiply_{KINDS[p.dtype.name]}")
-    x = p.word(words, i, k) if words else f"{left} + {times(i, many // rows)}"
-    e.line(f"{multiply}({plus(p.sums, p.register(*batches, i, j))}, {x}, {right} + {times(j, few // columns)});")
+    multiply, out = e.use(f"multiply_{KINDS[p.dtype.name]}"), plus(p.sums, p.register(*batches, i, j))
+    for x, y in pairs:
+        x = p.word(words, i, k) if words else f"{x} + {times(i, many // rows)}"
+        e.line(f"{multiply}({out}, {x}, {y} + {times(j, few // columns)});")
     p.end()
 
 

@@ -135,15 +135,16 @@ def level(
         return "", f"tiles of {m} by {k} and {k} by {n} are too small for {threads} threads"
     if most == "fma" or arch < SINCE:
         return by_threads, "fma is asked for" if most == "fma" else f"tensor cores are used from sm_{SINCE} on"
-    if dtype.name not in KINDS or dtype is float32 and op.attrs.get("precision") != "tf32":
+    split = op.attrs.get("precision") == "tf32x3"
+    if dtype.name not in KINDS or dtype is float32 and op.attrs.get("precision") != "tf32" and not split:
         return by_threads, f"{dtype} is multiplied in full"
     groups = threads // GROUP
     if most == "mma":
         return "mma", "mma is asked for"
     if arch != GROUPS or not alone:
         return "mma", f"the code is not for sm_{GROUPS}a alone"
-    if KINDS[dtype.name] not in WORDS:
-        return "mma", f"wgmma does not multiply {dtype}"
+    if split or KINDS[dtype.name] not in WORDS:
+        return "mma", "tf32x3 splits both operands in registers" if split else f"wgmma does not multiply {dtype}"
     if (way := ways(op)) is None:
         return "mma", f"wgmma multiplies {dtype} along the rows of one operand at least"
     if way.get("flip"):
