@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from ..dtypes import DType, float32
+from ..dtypes import DType, float32, int64
 from ..errors import Loc
 from ..ir import Block, Op, Value
 from ..layout import Frame, Layout, blocked
@@ -25,6 +25,7 @@ from ..ops.tensor import Held, Placed
 
 # <<<
 from ..passes.plan import Plan, identity, padded, seen, viewed
+from ..passes.widen import offsets
 from .dialect import Dialect
 from .scope import LONG, SEVERAL, Scope, thread_bits, times
 from .writer import CALLED, Writer, parenthesised
@@ -54,7 +55,7 @@ class Emitter(Writer):
 
     def __init__(self, plan: Plan, dialect: Dialect, programs: int = 1):
         super().__init__(plan.kernel, plan.threads, dialect)
-        self.plan, self.programs = plan, programs
+        self.plan, self.programs, self.offsets = plan, programs, offsets(plan.kernel)
         self.alone = self.threads == 1 and dialect.name == "opencl"  # one thread of a CPU walks the whole tile
         self.locals: dict[tuple[Value, Frame, int], str] = {}
         self.local: set[Value] = set()  # the values of those
@@ -70,10 +71,10 @@ class Emitter(Writer):
         self.ends: dict[tuple, tuple[str, int]] = {}  # where masks end: the variable, and how deep in blocks it is
 
     def fits(self, v: Value) -> bool:
-        """True if integer arithmetic that gives ``v`` cannot wrap around."""
+        """True if integer arithmetic that gives ``v`` cannot wrap around; that of offsets is as if without end."""
         t, info = v.type.dtype, self.plan.facts.get(v)
         low, high = t.range
-        return bool(info and low <= info.low and info.high <= high)
+        return v in self.offsets and t is int64 or bool(info and low <= info.low and info.high <= high)
 
     def local_name(self, v: Value, frame: Frame, offset: int) -> str:
         """The variable for a value seen through ``frame``, ``offset`` registers further on: the same in every loop."""

@@ -221,8 +221,6 @@ def cdiv(b: Builder, x: Operand, y: Operand) -> Value:
     x, y = same_type(b, x, y)
     if x.type.dtype.is_float:
         raise KernelTypeError(f"cdiv takes integers, not {x.type.dtype}")
-    if x.type.dtype.kind == "i":
-        return sub(b, 0, floordiv(b, sub(b, 0, x), y))
     rest = ne(b, mod(b, x, y), 0)
     return add(b, floordiv(b, x, y), rest)
 

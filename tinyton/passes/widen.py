@@ -17,7 +17,7 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
     """Before: ``t = mul pid 1024; offs = add t lanes; q = addptr p offs`` in i32. After: the same in i64; other users
     of ``offs`` see a cast back. Comparisons compare the wide value, except of unsigned integers: ``u - 5 < n`` counts
     on them to wrap around. An integer that is brought to a wider type on its way is wide from the start."""
-    wanted = _offsets(kernel)
+    wanted = offsets(kernel)
     unsafe = {v for v in wanted if not facts[v].within(v.type.dtype)}
     wide: dict[Value, Value] = {}
     narrow: dict[Value, Value] = {}
@@ -114,7 +114,7 @@ def _exact(op: Op) -> bool:
     return bool_ not in (source, target) and source.is_int and target.is_int and source.bits < target.bits
 
 
-def _offsets(kernel: Kernel) -> set[Value]:
+def offsets(kernel: Kernel) -> set[Value]:
     """Every value that an offset of a pointer is made of by exact integer arithmetic."""
     made = {v: op for op in kernel.ops() for v in op.results}
     carried: dict[Value, tuple[Value, ...]] = {}
