@@ -5,6 +5,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.append(str(Path(__file__).parent / "bench"))
@@ -30,6 +31,19 @@ for causal in (False, True):
     given = {"heads": 2, "t": 128, "d": 32, "causal": causal, "tiles": ((64, 32),)}
     SMALL[f"attention {causal}"] = partial(products.attention, **given)
     SMALL[f"attention backward {causal}"] = partial(products.attention_backward, **given)
+F16 = {"dtype": "float16", "tiles": TILES}
+SMALL["batched"] = partial(products.batched, batch=2, m=70, n=48, k=40, **F16)
+SMALL["persistent"] = partial(products.persistent, n=80, sms=2, **F16)
+SMALL["grouped"] = partial(products.grouped, sizes=[(33, 48, 32), (64, 16, 48), (5, 80, 16)], sms=3, **F16)
+SMALL["split"] = partial(products.split, m=70, n=48, k=136, **F16)
+SMALL["stream-K"] = partial(products.stream_k, m=70, n=48, k=136, sms=3, **F16)
+for name, (side, c, co, s, stride) in {
+    "3x3": (7, 64, 24, 3, 1),
+    "few channels": (6, 8, 16, 3, 2),
+    "1x1": (6, 24, 40, 1, 2),
+}.items():
+    given = {"side": side, "c": c, "co": co, "s": s, "stride": stride, "tiles": [(64, 32)]}
+    SMALL[f"conv {name}"] = partial(products.conv, pictures=2, sms=2, **given)
 SMALL["chain"] = partial(products.chain, m=70, d=32, inner=72, dtype="float16", tiles=((64, 32),))
 
 
@@ -41,10 +55,19 @@ def test_kernels(executor, name):
         harness.check(data, case, harness.in_order(way))
 
 
+def test_what_a_convolution_ends_with(interpreter):
+    data = harness.NumPyData()
+    x, scale, bias, out = (data.normal(n, "float32") for n in (96, 8, 8, 96))
+    products_kernels.scale_silu[3](x, scale, bias, out, 96, C=8, BLOCK=32)
+    want = data.wide(x).reshape(12, 8) * data.wide(scale) + data.wide(bias)
+    np.testing.assert_allclose(data.wide(out).reshape(12, 8), want / (1 + np.exp(-want)), rtol=1e-5, atol=1e-6)
+
+
 def test_all_of_the_benchmark_is_here(interpreter):
     data = harness.NumPyData()
     here = {launch.kernel for make in SMALL.values() for way in make(data).ours for launch in way}
-    helpers = {products_kernels.place, products_kernels.some_keys, products_kernels.some_queries}
+    called = ("place", "some_keys", "some_queries", "sums", "one_tile", "scale_silu")
+    helpers = {getattr(products_kernels, name) for name in called}
     assert here == {k for k in vars(products_kernels).values() if isinstance(k, tt.JITFunction)} - helpers
     works = list(products.works())
     assert {work.make.func for work in works} == {make.func for make in SMALL.values()}

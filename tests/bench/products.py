@@ -17,9 +17,10 @@ from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
+import numpy as np
 import products_kernels as ours
 import products_triton as theirs
-from harness import Case, Launch, a_row, finish, measure, on_gpu, record, torch
+from harness import Case, Launch, NumPyData, TorchData, a_row, finish, measure, on_gpu, record, torch
 
 import tinyton as tt
 
@@ -28,19 +29,29 @@ TILES += [(16, 128, 128), (16, 64, 128), (32, 64, 128)]  # for a few rows
 WORDS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "int8": "int8"}
 
 
-def ways(kernel: Any, m: int, n: int, args: tuple, itemsize: int, tiles: Any = None, **meta: Any) -> list[list[Launch]]:
-    """Launches of a kernel of matrices, by tile, warps and stages."""
-    found = []
+def tilings(m: int, n: int, itemsize: int, tiles: Any = None) -> Iterator[dict[str, int]]:
+    """Tiles for a product of m rows and n columns, with warps and stages."""
     for bm, bn, bk in tiles or TILES:
         if tiles is None and not min(m, 64) <= bm <= max(16, 2 * m) or bn > 2 * n:
             continue
         bk = bk * 2 // itemsize
         for warps, stages in product((8, 4), (3, 4)):
-            if bm * bn // (32 * warps) > 256 or stages * (bm + bn) * bk * itemsize > 220 << 10:
-                continue
-            tile = {"BM": bm, "BN": bn, "BK": bk, "GROUP": 8, "num_warps": warps, "num_stages": stages}
-            found.append([Launch(kernel, (tt.cdiv(m, bm) * tt.cdiv(n, bn),), args, {**meta, **tile})])
-    return found
+            if bm * bn // (32 * warps) <= 256 and stages * (bm + bn) * bk * itemsize <= 220 << 10:
+                yield {"BM": bm, "BN": bn, "BK": bk, "GROUP": 8, "num_warps": warps, "num_stages": stages}
+
+
+def programs(m: int, n: int, tile: dict[str, int]) -> int:
+    return tt.cdiv(m, tile["BM"]) * tt.cdiv(n, tile["BN"])
+
+
+def ways(kernel: Any, m: int, n: int, args: tuple, itemsize: int, tiles: Any = None, **meta: Any) -> list[list[Launch]]:
+    """Launches of a kernel with a program for each tile."""
+    found = tilings(m, n, itemsize, tiles)
+    return [[Launch(kernel, (programs(m, n, tile),), args, {**meta, **tile})] for tile in found]
+
+
+def sm_count() -> int:
+    return tt.backends.current().sm_count
 
 
 def matmul(
@@ -88,6 +99,188 @@ def matmul_gelu(data: Any, m: int, n: int, k: int, dtype: str, tiles: Any = None
     meta = {"TA": False, "TB": False, "PRECISION": None}
     plain = ways(ours.matmul, m, n, (a, b, data.empty((m, n), dtype), m, n, k, k, 1, n, 1), 2, tiles, **meta)
     return Case(next(made), (out,), want, 2 * m * n * k, next(made), torch_ways, beside={"plain": plain})
+
+
+# -- many products, parts of one, and shares of all --------------------------------------------------------------------
+
+
+def batched(data: Any, batch: int, m: int, n: int, k: int, dtype: str, tiles: Any = None) -> Case:
+    a, b, out = data.normal((batch, m, k), dtype), data.normal((batch, k, n), dtype), data.empty((batch, m, n), dtype)
+
+    def launches(kernel: Any) -> list[list[Launch]]:
+        found = tilings(m, n, 2, tiles)
+        return [[Launch(kernel, (programs(m, n, tile), batch), (a, b, out, m, n, k), tile)] for tile in found]
+
+    def want() -> tuple:
+        return (data.wide(a) @ data.wide(b),)
+
+    torch_ways = lambda: [lambda: torch.bmm(a, b, out=out)]  # noqa: E731
+    work = 2 * batch * m * n * k
+    return Case(launches(ours.batched), (out,), want, work, launches(theirs.batched), torch_ways)
+
+
+def persistent(data: Any, n: int, dtype: str, tiles: Any = None, sms: int | None = None) -> Case:
+    a, b, out = data.normal((n, n), dtype), data.normal((n, n), dtype), data.empty((n, n), dtype)
+    sms = sms or sm_count()
+
+    def launches(kernel: Any) -> list[list[Launch]]:
+        found = product(tilings(n, n, 2, tiles), (1, 2))
+        return [
+            [Launch(kernel, (min(programs(n, n, tile), each * sms),), (a, b, out, n, n, n), tile)]
+            for tile, each in found
+        ]
+
+    def want() -> tuple:
+        return (data.wide(a) @ data.wide(b),)
+
+    torch_ways = lambda: [lambda: torch.matmul(a, b, out=out)]  # noqa: E731
+    return Case(launches(ours.persistent), (out,), want, 2 * n**3, launches(theirs.persistent), torch_ways)
+
+
+def grouped(data: Any, sizes: Any, dtype: str, tiles: Any = None, sms: int | None = None) -> Case:
+    """Products of several ``sizes`` (m, n, k), whose matrices lie one after the other. torch has a launch for each."""
+    starts = np.cumsum([(0, 0, 0), *((m * k, k * n, m * n) for m, n, k in sizes)], 0)
+    a, b = (data.normal(int(starts[-1, side]), dtype) for side in (0, 1))
+    out, sms = data.empty(int(starts[-1, 2]), dtype), sms or sm_count()
+    table = data.integers(0, 1, (len(sizes), 6), "int32")
+    rows = [[*size, *map(int, start)] for size, start in zip(sizes, starts, strict=False)]
+    if isinstance(data, NumPyData):
+        table = data.array(np.array(rows), "int32")
+    elif isinstance(data, TorchData):
+        table = data.array(torch.tensor(rows, device=data.device), "int32")
+
+    def parts(x: Any, side: int, first: int, second: int) -> list[Any]:
+        places = zip(starts[:-1, side], starts[1:, side], sizes, strict=True)
+        return [x[int(low) : int(high)].reshape(size[first], size[second]) for low, high, size in places]
+
+    def launches(kernel: Any) -> list[list[Launch]]:
+        found = product(tilings(max(m for m, _, _ in sizes), max(n for _, n, _ in sizes), 2, tiles), (1, 2))
+        args = (a, b, out, table, len(sizes))
+        return [[Launch(kernel, (each * sms,), args, tile)] for tile, each in found]
+
+    def want() -> tuple:
+        lefts, rights = parts(data.wide(a), 0, 0, 2), parts(data.wide(b), 1, 2, 1)
+        return (data.xp.concatenate([(x @ y).reshape(-1) for x, y in zip(lefts, rights, strict=True)]),)
+
+    def torch_ways() -> list:
+        every = list(zip(parts(a, 0, 0, 2), parts(b, 1, 2, 1), parts(out, 2, 0, 1), strict=True))
+        return [lambda: [torch.matmul(x, y, out=z) for x, y, z in every]]
+
+    work = sum(2 * m * n * k for m, n, k in sizes)
+    return Case(launches(ours.grouped), (out,), want, work, launches(theirs.grouped), torch_ways)
+
+
+def split(data: Any, m: int, n: int, k: int, dtype: str, tiles: Any = None) -> Case:
+    """Parts of the sums, which are added up by a second launch."""
+    a, b, out = data.normal((m, k), dtype), data.normal((k, n), dtype), data.empty((m, n), dtype)
+    parts = {count: data.empty((count, m, n), "float32") for count in (2, 4, 8, 16)}
+
+    def launches(kernels: Any) -> list[list[Launch]]:
+        found = []
+        for tile, (count, to) in product(tilings(m, n, 2, tiles), parts.items()):
+            first = Launch(kernels.split, (programs(m, n, tile), count), (a, b, to, m, n, k), tile)
+            meta = {"PARTS": count, "BLOCK": 1024}
+            found.append([first, Launch(kernels.add_parts, (tt.cdiv(m * n, 1024),), (to, out, m * n), meta)])
+        return found
+
+    def want() -> tuple:
+        return (data.wide(a) @ data.wide(b),)
+
+    torch_ways = lambda: [lambda: torch.matmul(a, b, out=out)]  # noqa: E731
+    return Case(launches(ours), (out,), want, 2 * m * n * k, launches(theirs), torch_ways)
+
+
+def stream_k(data: Any, m: int, n: int, k: int, dtype: str, tiles: Any = None, sms: int | None = None) -> Case:
+    """With sums in float32, to which programs add their parts; torch rounds them."""
+    a, b, out = data.normal((m, k), dtype), data.normal((k, n), dtype), data.empty((m, n), "float32")
+    sms = sms or sm_count()
+
+    def launches(kernels: Any) -> list[list[Launch]]:
+        clear = Launch(kernels.fill_zeros, (tt.cdiv(m * n, 4096),), (out, m * n), {"BLOCK": 4096})
+        found = product(tilings(m, n, 2, tiles), (1, 2))
+        return [[clear, Launch(kernels.stream_k, (each * sms,), (a, b, out, m, n, k), tile)] for tile, each in found]
+
+    def want() -> tuple:
+        return (data.wide(a) @ data.wide(b),)
+
+    rtol = 1e-4
+    return Case(launches(ours), (out,), want, 2 * m * n * k, launches(theirs), lambda: [lambda: a @ b], rtol)
+
+
+# -- convolutions ------------------------------------------------------------------------------------------------------
+
+PIXELS = [(64, 64), (128, 128), (128, 64), (64, 128), (128, 32), (64, 32), (128, 16), (64, 16)]  # by channels
+
+
+def conv(
+    data: Any,
+    pictures: int,
+    side: int,
+    c: int,
+    co: int,
+    s: int,
+    stride: int = 1,
+    sms: int | None = None,
+    tiles: Any = (),
+) -> Case:
+    """``silu(conv(x, w) * scale + bias)`` in float16, of pictures [N, H, W, C] and w [CO, S, S, C]: channels innermost,
+    since neighbours in memory are then neighbours in a sum. tinyton's tile of pixels by channels is `tt.pick_tile`'s,
+    from the shape and the number of multiprocessors; Triton has that and the default one. torch's: cuDNN in the same
+    order, with scale, bias and SiLU in as few launches as torch has for it, or in one of ours."""
+    far = tt.cdiv(side, stride)
+    x, w = data.normal((pictures, side, side, c), "float16"), data.normal((co, s, s, c), "float16")
+    scale, bias = (data.normal(co, "float32") for _ in range(2))
+    out, pixels = data.empty((pictures, far, far, co), "float16"), pictures * far * far
+    fit = [tile for tile in PIXELS if tile[1] <= max(16, tt.next_power_of_2(co))]
+    picked = tt.pick_tile((pixels, co), tiles or fit, sm_count=sms or sm_count())
+
+    def launches(kernel: Any, chosen: Any) -> list[list[Launch]]:
+        found, args = [], (x, w, scale, bias, out, side, side, far, far, co, pixels)
+        for (bm, bn), bk, warps, stages in product(chosen, (32, 64), (4, 8), (3, 4)):
+            if warps == 4 or bm * bn >= 4096:
+                tile = {"BM": bm, "BN": bn, "BK": bk, "GROUP": 8, "num_warps": warps, "num_stages": stages}
+                meta = {"C": c, "S": s, "STRIDE": stride, **tile}
+                found.append([Launch(kernel, (programs(pixels, co, tile),), args, meta)])
+        return found
+
+    def want() -> tuple:
+        from_, by, total = data.wide(x), data.wide(w), data.xp.zeros_like(data.wide(out))
+        for dy, dx in product(range(s), repeat=2):
+            (ys, rows), (xs, columns) = (reached(d - s // 2, side, far, stride) for d in (dy, dx))
+            total[:, rows, columns] += from_[:, ys, xs] @ by[:, dy, dx].T
+        total = total * data.wide(scale) + data.wide(bias)
+        return (total / (1 + data.xp.exp(-total)),)
+
+    def torch_ways() -> list:
+        torch.backends.cudnn.benchmark = True
+        there, window = x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2)
+        factor, offset = (v.half()[:, None, None] for v in (scale, bias))
+        end = ours.scale_silu[(tt.cdiv(out.numel(), 2048),)]
+
+        def convolved() -> Any:
+            return torch.nn.functional.conv2d(there, window, padding=s // 2, stride=stride)
+
+        def by_torch() -> None:
+            torch.nn.functional.silu(torch.addcmul(offset, convolved(), factor), inplace=True)
+
+        def by_ours() -> None:
+            end(convolved().permute(0, 2, 3, 1), scale, bias, out, out.numel(), C=co, BLOCK=2048)
+
+        return [by_torch, by_ours]
+
+    work = 2 * pixels * co * c * s * s
+    tried = launches(theirs.conv, {picked, fit[0]})
+    return Case(launches(ours.conv, [picked]), (out,), want, work, tried, torch_ways, 4e-3)
+
+
+def reached(off: int, side: int, far: int, stride: int) -> tuple[slice, slice]:
+    """Of one dimension: what lies ``off`` from the places of a window, as far as there is something, and these."""
+    first = tt.cdiv(max(0, -off), stride)
+    end = min(far, (side - 1 - off) // stride + 1)
+    return slice(first * stride + off, (end - 1) * stride + off + 1, stride), slice(first, end)
+
+
+# -- attention, and chains ---------------------------------------------------------------------------------------------
 
 
 def chain(data: Any, m: int, d: int, inner: int, dtype: str, tiles: Any = None) -> Case:
@@ -221,6 +414,12 @@ class Work(NamedTuple):
     beside: dict[str, float] = {}
 
 
+RESNET = [(56, 64, 64, 3, 1), (28, 128, 128, 3, 1), (14, 256, 256, 3, 1), (7, 512, 512, 3, 1), (56, 128, 128, 3, 2)]
+RESNET += [(56, 64, 256, 1, 1), (56, 256, 64, 1, 1), (28, 512, 128, 1, 1), (14, 1024, 256, 1, 1), (7, 512, 2048, 1, 1)]
+RESNET += [(56, 256, 512, 1, 2)]  # ResNet-50's: pixels, channels, window, stride
+EXPERTS = [(m, 4096, 2048) for m in (64, 700, 128, 333, 512, 96, 1024, 17) * 4]  # as tokens come to experts
+
+
 def works() -> Iterator[Work]:
     for dtype in ("float16", "bfloat16"):
         for n in (1024, 2048, 4096, 8192):
@@ -240,6 +439,31 @@ def works() -> Iterator[Work]:
     for n in (2048, 4096):
         make = partial(matmul_gelu, m=n, n=n, k=n, dtype="float16")
         yield Work(f"matmul + bias + GELU f16 {n}", make, 1.0, beside={"plain": 0.97})
+    make = partial(batched, batch=64, m=1024, n=1024, k=512, dtype="float16")
+    yield Work("batched matmul f16 64x1024x1024x512", make, 1.0)
+    for n in (4096, 8192):
+        yield Work(f"persistent matmul f16 {n}", partial(persistent, n=n, dtype="float16"), 1.0, ("triton",))
+    yield Work(
+        "grouped matmul bf16, 32 of 4096x2048", partial(grouped, sizes=EXPERTS, dtype="bfloat16"), 1.0, ("triton",)
+    )
+    make = partial(grouped, sizes=[(n, n, n) for n in (2048, 1024, 512, 256) * 4], dtype="float16")
+    yield Work("grouped matmul f16, 256 to 2048", make, 1.0, ("triton",))
+    for m, n, k in ((16, 4096, 14336), (512, 512, 16384)):
+        make = partial(split, m=m, n=n, k=k, dtype="float16")
+        yield Work(f"split-K matmul f16 {m}x{n}x{k}", make, 1.0, ("triton",))
+    make = partial(stream_k, m=1536, n=1536, k=8192, dtype="float16")
+    yield Work("stream-K matmul f16 1536x1536x8192", make, 1.0, ("triton",))
+    for s, c in product((3, 1), (8, 16, 32, 64, 128)):
+        side = 40 if c == 128 else 32
+        yield Work(
+            f"conv {s}x{s} {c} to {c}, 32x{side}x{side}",
+            partial(conv, pictures=32, side=side, c=c, co=c, s=s),
+            1.0,
+            ("torch",),
+        )
+    for side, c, co, s, stride in RESNET:
+        name = f"conv {s}x{s}{'/2' * (stride > 1)} {c} to {co}, 32x{side}x{side}"
+        yield Work(name, partial(conv, pictures=32, side=side, c=c, co=co, s=s, stride=stride), 1.0, ("torch",))
     for d in (64, 128):
         make = partial(chain, m=16384, d=d, inner=4096, dtype="float16")
         yield Work(f"(16384x{d} @ {d}x4096) @ 4096x{d} f16", make, 1.0, beside={"two": 1.0})

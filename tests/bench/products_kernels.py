@@ -35,19 +35,144 @@ def matmul(
 
 
 @tt.jit
+def sums(a, b, i, j, M, N, K, low, high, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr):
+    """Rows i of a [M, K] times columns j of b [K, N]; of the K products of each, those from ``low`` to ``high``."""
+    acc = tt.zeros((BM, BN), tt.float32)
+    for k0 in range(low, high, BK):
+        k = k0 + tt.arange(0, BK)
+        left = tt.load(a + i[:, None] * K + k, mask=(i[:, None] < M) & (k < high), other=0)
+        right = tt.load(b + k[:, None] * N + j, mask=(k[:, None] < high) & (j < N), other=0)
+        acc = tt.dot(left, right, acc)
+    return acc
+
+
+@tt.jit
 def matmul_gelu(a, b, bias, c, M, N, K, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr, GROUP: tt.constexpr):
     """``c = gelu(a @ b + bias)``, in one pass."""
     row, col = place(tt.program_id(0), M, N, BM, BN, GROUP)
     i, j = row * BM + tt.arange(0, BM), col * BN + tt.arange(0, BN)
-    acc = tt.zeros((BM, BN), tt.float32)
-    for k0 in range(0, K, BK):
-        k = k0 + tt.arange(0, BK)
-        left = tt.load(a + i[:, None] * K + k, mask=(i[:, None] < M) & (k < K), other=0)
-        right = tt.load(b + k[:, None] * N + j, mask=(k[:, None] < K) & (j < N), other=0)
-        acc = tt.dot(left, right, acc)
+    acc = sums(a, b, i, j, M, N, K, 0, K, BM, BN, BK)
     acc += tt.load(bias + j, mask=j < N, other=0).to(tt.float32)
     acc = 0.5 * acc * (1 + tt.erf(acc * 0.7071067811865476))
     tt.store(c + i[:, None] * N + j, acc, mask=(i[:, None] < M) & (j < N))
+
+
+@tt.jit
+def one_tile(a, b, c, tile, M, N, K, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr, GROUP: tt.constexpr):
+    row, col = place(tile, M, N, BM, BN, GROUP)
+    i, j = row * BM + tt.arange(0, BM), col * BN + tt.arange(0, BN)
+    acc = sums(a, b, i, j, M, N, K, 0, K, BM, BN, BK)
+    tt.store(c + i[:, None] * N + j, acc, mask=(i[:, None] < M) & (j < N))
+
+
+@tt.jit
+def batched(a, b, c, M, N, K, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr, GROUP: tt.constexpr):
+    """``c[n] = a[n] @ b[n]`` for each of grid's y matrices."""
+    n = tt.program_id(1)
+    one_tile(a + n * M * K, b + n * K * N, c + n * M * N, tt.program_id(0), M, N, K, BM, BN, BK, GROUP)
+
+
+@tt.jit
+def persistent(a, b, c, M, N, K, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr, GROUP: tt.constexpr):
+    """``c = a @ b`` by as many programs as there is room for, which go from tile to tile."""
+    for tile in range(tt.program_id(0), tt.cdiv(M, BM) * tt.cdiv(N, BN), tt.num_programs(0)):
+        one_tile(a, b, c, tile, M, N, K, BM, BN, BK, GROUP)
+
+
+@tt.jit
+def grouped(a, b, c, table, problems, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr, GROUP: tt.constexpr):
+    """A list of products, one after the other; of each, ``table`` has M, N, K, and where its matrices begin in a, b and
+    c. All but M are multiples of 16. What is over of a problem's last wave goes on with the next problem."""
+    tile = tt.program_id(0)
+    for p in range(problems):
+        M, N, K = tt.load(table + 6 * p), tt.load(table + 6 * p + 1), tt.load(table + 6 * p + 2)
+        x, y, z = tt.load(table + 6 * p + 3), tt.load(table + 6 * p + 4), tt.load(table + 6 * p + 5)
+        N, K = tt.multiple_of(N, 16), tt.multiple_of(K, 16)
+        x, y, z = tt.multiple_of(x, 16), tt.multiple_of(y, 16), tt.multiple_of(z, 16)
+        tiles = tt.cdiv(M, BM) * tt.cdiv(N, BN)
+        for t in range(tile, tiles, tt.num_programs(0)):
+            one_tile(a + x, b + y, c + z, t, M, N, K, BM, BN, BK, GROUP)
+        tile += tt.cdiv(tt.maximum(tiles - tile, 0), tt.num_programs(0)) * tt.num_programs(0) - tiles
+
+
+@tt.jit
+def split(a, b, parts, M, N, K, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr, GROUP: tt.constexpr):
+    """``parts[n]``, float32: the share of grid's y-th programs in ``a @ b``, an equal part of the K products."""
+    row, col = place(tt.program_id(0), M, N, BM, BN, GROUP)
+    n, i, j = tt.program_id(1), row * BM + tt.arange(0, BM), col * BN + tt.arange(0, BN)
+    share = tt.cdiv(tt.cdiv(K, BK), tt.num_programs(1)) * BK
+    acc = sums(a, b, i, j, M, N, K, n * share, tt.minimum((n + 1) * share, K), BM, BN, BK)
+    tt.store(parts + n * M * N + i[:, None] * N + j, acc, mask=(i[:, None] < M) & (j < N))
+
+
+@tt.jit
+def add_parts(parts, out, n, PARTS: tt.constexpr, BLOCK: tt.constexpr):
+    i = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
+    acc = tt.zeros((BLOCK,), tt.float32)
+    for p in tt.static_range(PARTS):
+        acc += tt.load(parts + p * n + i, mask=i < n, other=0)
+    tt.store(out + i, acc, mask=i < n)
+
+
+@tt.jit
+def fill_zeros(x, n, BLOCK: tt.constexpr):
+    i = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
+    tt.store(x + i, tt.zeros((BLOCK,), x.dtype.element_ty), mask=i < n)
+
+
+@tt.jit
+def stream_k(a, b, c, M, N, K, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr, GROUP: tt.constexpr):
+    """``c += a @ b``, in float32. Rounds of all tiles are dealt out evenly, so that no program waits for the last ones;
+    a tile that several programs have a part of is added up in memory. (Osama, Merrill et al., *Stream-K*, 2023.)"""
+    rounds = tt.cdiv(K, BK)
+    total = tt.cdiv(M, BM) * tt.cdiv(N, BN) * rounds
+    share = tt.cdiv(total, tt.num_programs(0))
+    begin = tt.program_id(0) * share
+    end = tt.minimum(begin + share, total)
+    for tile in range(begin // rounds, tt.cdiv(end, rounds)):
+        first, last = tt.maximum(begin - tile * rounds, 0), tt.minimum(end - tile * rounds, rounds)
+        row, col = place(tile, M, N, BM, BN, GROUP)
+        i, j = row * BM + tt.arange(0, BM), col * BN + tt.arange(0, BN)
+        acc = sums(a, b, i, j, M, N, K, first * BK, tt.minimum(last * BK, K), BM, BN, BK)
+        at, on = c + i[:, None] * N + j, (i[:, None] < M) & (j < N)
+        if last - first == rounds:
+            tt.store(at, acc, mask=on)
+        else:
+            tt.atomic_add(at, acc, mask=on)
+
+
+@tt.jit
+def conv(
+    x, w, scale, bias, out, H, W, OH, OW, CO, pixels,
+    C: tt.constexpr, S: tt.constexpr, STRIDE: tt.constexpr,
+    BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr, GROUP: tt.constexpr,
+):  # fmt: skip
+    """``out = silu(conv(x, w) * scale + bias)`` of pictures [N, H, W, C], for a window of S by S, in the order of w
+    [CO, S, S, C]: a product of pixels that are looked up and of w as it lies. ``pixels``: of all pictures that come
+    out, N * OH * OW."""
+    row, col = place(tt.program_id(0), pixels, CO, BM, BN, GROUP)
+    p, o = row * BM + tt.arange(0, BM), col * BN + tt.arange(0, BN)
+    picture, top, left = p // (OH * OW), p // OW % OH * STRIDE - S // 2, p % OW * STRIDE - S // 2
+    acc = tt.zeros((BM, BN), tt.float32)
+    for k0 in range(0, S * S * C, BK):
+        k = k0 + tt.arange(0, BK)
+        spot = k0 // C if C % BK == 0 else k // C  # of the window, for the round or for each element
+        y, z = top[:, None] + spot // S, left[:, None] + spot % S
+        seen = (p[:, None] < pixels) & (y >= 0) & (y < H) & (z >= 0) & (z < W)
+        at = x + ((picture[:, None] * H + y) * W + z) * C + (k - spot * C)
+        here = tt.load(at, mask=seen & (k < S * S * C), other=0)
+        weight = tt.load(w + o[:, None] * (S * S * C) + k, mask=(o[:, None] < CO) & (k < S * S * C), other=0)
+        acc = tt.dot(here, weight.T, acc)
+    acc = acc * tt.load(scale + o, mask=o < CO, other=0) + tt.load(bias + o, mask=o < CO, other=0)
+    tt.store(out + p[:, None] * CO + o, acc / (1 + tt.exp(-acc)), mask=(p[:, None] < pixels) & (o < CO))
+
+
+@tt.jit
+def scale_silu(x, scale, bias, out, n, C: tt.constexpr, BLOCK: tt.constexpr):
+    """What `conv` ends with, for what another one has left."""
+    i = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
+    v = tt.load(x + i, mask=i < n).to(tt.float32) * tt.load(scale + i % C) + tt.load(bias + i % C)
+    tt.store(out + i, v / (1 + tt.exp(-v)), mask=i < n)
 
 
 @tt.jit

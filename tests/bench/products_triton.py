@@ -52,22 +52,134 @@ def matmul(
 
 
 @jit
-def matmul_gelu(a, b, bias, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
-    row, col = place(tl.program_id(0), M, N, BM, BN, GROUP)
-    i, j, k = (row * BM + tl.arange(0, BM)) % M, (col * BN + tl.arange(0, BN)) % N, tl.arange(0, BK)
-    x, y = a + i[:, None] * K + k[None, :], b + k[:, None] * N + j[None, :]
+def sums(a, b, i, j, M, N, K, low, high, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    k = low + tl.arange(0, BK)
+    x, y = a + (i % M)[:, None] * K + k[None, :], b + k[:, None] * N + (j % N)[None, :]
     acc = tl.zeros((BM, BN), tl.float32)
-    for k0 in range(0, K, BK):
-        left = tl.load(x, mask=k[None, :] < K - k0, other=0)
-        right = tl.load(y, mask=k[:, None] < K - k0, other=0)
+    k = tl.arange(0, BK)
+    for k0 in range(low, high, BK):
+        left = tl.load(x, mask=k[None, :] < high - k0, other=0)
+        right = tl.load(y, mask=k[:, None] < high - k0, other=0)
         acc = tl.dot(left, right, acc)
         x += BK
         y += BK * N
-    acc += tl.load(bias + j)[None, :].to(tl.float32)
-    acc = 0.5 * acc * (1 + tl.erf(acc * 0.7071067811865476))
+    return acc
+
+
+@jit
+def matmul_gelu(a, b, bias, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+    row, col = place(tl.program_id(0), M, N, BM, BN, GROUP)
     i, j = row * BM + tl.arange(0, BM), col * BN + tl.arange(0, BN)
-    out = c + i[:, None] * N + j[None, :]
-    tl.store(out, acc.to(c.dtype.element_ty), mask=(i[:, None] < M) & (j[None, :] < N))
+    acc = sums(a, b, i, j, M, N, K, 0, K, BM, BN, BK)
+    acc += tl.load(bias + j % N)[None, :].to(tl.float32)
+    acc = 0.5 * acc * (1 + tl.erf(acc * 0.7071067811865476))
+    at = c + i[:, None] * N + j[None, :]
+    tl.store(at, acc.to(c.dtype.element_ty), mask=(i[:, None] < M) & (j[None, :] < N))
+
+
+@jit
+def one_tile(a, b, c, tile, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+    row, col = place(tile, M, N, BM, BN, GROUP)
+    i, j = row * BM + tl.arange(0, BM), col * BN + tl.arange(0, BN)
+    acc = sums(a, b, i, j, M, N, K, 0, K, BM, BN, BK)
+    at = c + i[:, None] * N + j[None, :]
+    tl.store(at, acc.to(c.dtype.element_ty), mask=(i[:, None] < M) & (j[None, :] < N))
+
+
+@jit
+def batched(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+    n = tl.program_id(1)
+    one_tile(a + n * M * K, b + n * K * N, c + n * M * N, tl.program_id(0), M, N, K, BM, BN, BK, GROUP)
+
+
+@jit
+def persistent(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+    for tile in tl.range(tl.program_id(0), tl.cdiv(M, BM) * tl.cdiv(N, BN), tl.num_programs(0), flatten=True):
+        one_tile(a, b, c, tile, M, N, K, BM, BN, BK, GROUP)
+
+
+@jit
+def grouped(a, b, c, table, problems, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+    tile = tl.program_id(0)
+    for p in range(problems):
+        M, N, K = tl.load(table + 6 * p), tl.load(table + 6 * p + 1), tl.load(table + 6 * p + 2)
+        x, y, z = tl.load(table + 6 * p + 3), tl.load(table + 6 * p + 4), tl.load(table + 6 * p + 5)
+        N, K = tl.multiple_of(N, 16), tl.multiple_of(K, 16)
+        x, y, z = tl.multiple_of(x, 16), tl.multiple_of(y, 16), tl.multiple_of(z, 16)
+        tiles = tl.cdiv(M, BM) * tl.cdiv(N, BN)
+        for t in range(tile, tiles, tl.num_programs(0)):
+            one_tile(a + x, b + y, c + z, t, M, N, K, BM, BN, BK, GROUP)
+        tile += tl.cdiv(tl.maximum(tiles - tile, 0), tl.num_programs(0)) * tl.num_programs(0) - tiles
+
+
+@jit
+def split(a, b, parts, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+    row, col = place(tl.program_id(0), M, N, BM, BN, GROUP)
+    n, i, j = tl.program_id(1), row * BM + tl.arange(0, BM), col * BN + tl.arange(0, BN)
+    share = tl.cdiv(tl.cdiv(K, BK), tl.num_programs(1)) * BK
+    acc = sums(a, b, i, j, M, N, K, n * share, tl.minimum((n + 1) * share, K), BM, BN, BK)
+    tl.store(parts + n * M * N + i[:, None] * N + j[None, :], acc, mask=(i[:, None] < M) & (j[None, :] < N))
+
+
+@jit
+def add_parts(parts, out, n, PARTS: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    acc = tl.zeros((BLOCK,), tl.float32)
+    for p in tl.static_range(PARTS):
+        acc += tl.load(parts + p * n + i, mask=i < n, other=0)
+    tl.store(out + i, acc.to(out.dtype.element_ty), mask=i < n)
+
+
+@jit
+def fill_zeros(x, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + i, tl.zeros((BLOCK,), x.dtype.element_ty), mask=i < n)
+
+
+@jit
+def stream_k(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+    rounds = tl.cdiv(K, BK)
+    total = tl.cdiv(M, BM) * tl.cdiv(N, BN) * rounds
+    share = tl.cdiv(total, tl.num_programs(0))
+    begin = tl.program_id(0) * share
+    end = tl.minimum(begin + share, total)
+    for tile in range(begin // rounds, tl.cdiv(end, rounds)):
+        first, last = tl.maximum(begin - tile * rounds, 0), tl.minimum(end - tile * rounds, rounds)
+        row, col = place(tile, M, N, BM, BN, GROUP)
+        i, j = row * BM + tl.arange(0, BM), col * BN + tl.arange(0, BN)
+        acc = sums(a, b, i, j, M, N, K, first * BK, tl.minimum(last * BK, K), BM, BN, BK)
+        at, on = c + i[:, None] * N + j[None, :], (i[:, None] < M) & (j[None, :] < N)
+        if last - first == rounds:
+            tl.store(at, acc, mask=on)
+        else:
+            tl.atomic_add(at, acc, mask=on, sem="relaxed")
+
+
+@jit
+def conv(
+    x, w, scale, bias, out, H, W, OH, OW, CO, pixels,
+    C: tl.constexpr, S: tl.constexpr, STRIDE: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    row, col = place(tl.program_id(0), pixels, CO, BM, BN, GROUP)
+    p, o = row * BM + tl.arange(0, BM), col * BN + tl.arange(0, BN)
+    picture, top, left = p // (OH * OW), p // OW % OH * STRIDE - S // 2, p % OW * STRIDE - S // 2
+    acc = tl.zeros((BM, BN), tl.float32)
+    at_w = w + (o % CO)[None, :] * (S * S * C) + tl.arange(0, BK)[:, None]
+    for k0 in range(0, S * S * C, BK):
+        k = k0 + tl.arange(0, BK)
+        spot = k0 // C if C % BK == 0 else (k // C)[None, :]
+        y, z = top[:, None] + spot // S, left[:, None] + spot % S
+        seen = (p[:, None] < pixels) & (y >= 0) & (y < H) & (z >= 0) & (z < W)
+        at = x + ((picture[:, None] * H + y) * W + z) * C + (k[None, :] - spot * C)
+        here = tl.load(at, mask=seen & (k[None, :] < S * S * C), other=0)
+        weight = tl.load(at_w, mask=k[:, None] < S * S * C, other=0)
+        acc = tl.dot(here, weight, acc)
+        at_w += BK
+    acc = acc * tl.load(scale + o % CO)[None, :] + tl.load(bias + o % CO)[None, :]
+    acc = acc / (1 + tl.exp(-acc))
+    at = out + p[:, None] * CO + o[None, :]
+    tl.store(at, acc.to(out.dtype.element_ty), mask=(p[:, None] < pixels) & (o[None, :] < CO))
 
 
 @jit
