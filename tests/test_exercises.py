@@ -7,6 +7,7 @@ from dataclasses import replace
 import nbformat
 import numpy as np
 import pytest
+import yaml
 
 from exercises import book, press, referee, sandbox
 from tests.conftest import EXECUTORS
@@ -137,6 +138,18 @@ def test_every_chapter_has_exercises_and_links_to_them():
             assert f"../chapters/{path.stem}.ipynb" in (book.FOLDER / f"{path.stem}.ipynb").read_text(encoding="utf-8")
 
 
+def test_every_part_has_a_project():
+    toc = yaml.safe_load((book.FOLDER.parent / "_toc.yml").read_text(encoding="utf-8"))
+    parts = [found[1] for part in toc["parts"] if (found := re.match(r"([IVX]+)\. ", part["caption"]))]
+    assert len(parts) >= 4
+    for k, part in enumerate(parts, 1):
+        text = book.cells(next(stem for stem in book.stems() if book.chapter(stem) == f"P{k}"))[0].text
+        assert text.startswith(f"# Project {part}: ") and f"\n\nFor part {part}. " in text
+    assert {f"exercises/{stem}" for stem in book.stems()} <= {
+        page["file"] for part in toc["parts"] for page in part["chapters"]
+    }
+
+
 def test_a_check_that_compares_nothing_is_an_error():
     exercise = book.find("1.1")
     exercise = replace(exercise, check=replace(exercise.check, run=lambda t, launch_size: None))
@@ -145,7 +158,7 @@ def test_a_check_that_compares_nothing_is_an_error():
 
 
 def test_what_is_counted_is_what_the_reason_names():
-    exercise = book.find("P3.3")
+    exercise = book.find("P4.3")
     said = live(exercise, exercise.solution.replace("above + here", "above + tt.load(x + i * cols + j, mask=j < cols)"))
     assert "sectors" in said and "blur over a grid of 3 with rows=20, cols=768, BN=256" in said
 

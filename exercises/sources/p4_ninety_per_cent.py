@@ -1,7 +1,7 @@
 # %% [markdown]
-# # Project III: ninety per cent of the roof
+# # Project IV: ninety per cent of the roof
 #
-# For parts III and IV. Three kernels that are right. But each of them moves several times as many sectors as its task
+# For part IV. Three kernels that are right. But each of them moves several times as many sectors as its task
 # needs, and on a GPU it would take several times as long. Write them anew, so that the least that must move is at
 # least ninety per cent of what they move: every input read once, every output written once, in whole sectors. The
 # grid, the arguments and the constants stay as they are.
@@ -15,13 +15,13 @@ import tinyton as tt
 from exercises import check, hint, solution
 
 # %% [markdown]
-# ## P3.1 Grey
+# ## P4.1 Grey
 #
 # `x` has `n` pixels of three numbers each: red, green, blue, red, green, blue, … `out[i]` is 0.3, 0.6 and 0.1 times the
 # three of pixel `i`, added up. A program does `BLOCK` pixels, on a grid of `tt.cdiv(n, BLOCK)`.
 
 
-# %% P3.1
+# %% P4.1
 @tt.jit
 def grey(x, out, n, BLOCK: tt.constexpr):
     i = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
@@ -45,14 +45,14 @@ def grey(x, out, n, BLOCK: tt.constexpr):
 ### END SOLUTION
 
 # %% [markdown]
-# ## P3.2 Columns of mean 0
+# ## P4.2 Columns of mean 0
 #
 # `x` has `rows` rows of `cols` numbers, and is to be standardised by *column*: from each number its column's mean is
 # subtracted, and what is left is divided by the square root of the column's variance plus 0.00001. A program does
 # `BN` columns, on a grid of `tt.cdiv(cols, BN)`; `ROWS` is a power of two and at least `rows`.
 
 
-# %% P3.2
+# %% P4.2
 @tt.jit
 def standardise(x, out, rows, cols, ROWS: tt.constexpr, BN: tt.constexpr):
     i = tt.arange(0, ROWS)
@@ -78,14 +78,14 @@ def standardise(x, out, rows, cols, ROWS: tt.constexpr, BN: tt.constexpr):
 ### END SOLUTION
 
 # %% [markdown]
-# ## P3.3 A blur
+# ## P4.3 A blur
 #
 # Every number of a matrix becomes the mean of itself, the one above and the one below: `(above + here + below) / 3`,
 # added in this order; what is outside of the matrix is 0. A program walks down through `BN` columns, on a grid of
 # `tt.cdiv(cols, BN)`. Each row is loaded three times. What a program has seen, it could keep.
 
 
-# %% P3.3
+# %% P4.3
 @tt.jit
 def blur(x, out, rows, cols, BN: tt.constexpr):
     j = tt.program_id(0) * BN + tt.arange(0, BN)

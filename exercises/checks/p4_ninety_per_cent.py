@@ -1,4 +1,4 @@
-"""Checks of project III."""
+"""Checks of project IV."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ def ninety(t, kernel, grid, needed, *args, **meta):
 
 
 @exercise(
-    "P3.1",
+    "P4.1",
     points=1,
     hints=(
         "The three numbers of a pixel are neighbours, and so are the pixels. Only your tile is not.",
@@ -39,7 +39,7 @@ def grey(t, grey):
 
 
 @exercise(
-    "P3.2",
+    "P4.2",
     points=2,
     hints=(
         "One column at a time asks for a sector in each row, for four bytes of it. What else is in that sector?",
@@ -71,7 +71,7 @@ def standardise(t, standardise):
 
 
 @exercise(
-    "P3.3",
+    "P4.3",
     points=3,
     hints=(
         "What is below in this round is here in the next, and above in the one after that.",
