@@ -8,6 +8,8 @@ import os
 import sys
 from pathlib import Path
 
+from tinyton.__main__ import until_closed
+
 from . import desk
 from .book import cells, chapter, every, exercises, select, stems
 
@@ -126,4 +128,4 @@ def _run(args: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(until_closed(main))

@@ -1,7 +1,10 @@
 """The command line: ``python -m tinyton doctor | tour | env``."""
 
+import os
+import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +45,15 @@ def test_no_or_an_unknown_command_says_which_there_are(argv, capsys):
     assert e.value.code == 2
     message = capsys.readouterr().err
     assert "usage: python -m tinyton" in message and (not argv or "doctor" in message)
+
+
+@pytest.mark.parametrize("words", ["exercises list", "tinyton env", "tinyton tune list"])
+def test_output_that_nobody_reads_to_its_end(words):
+    """As `... | head -0`: the pipe is closed before the first line."""
+    end, start = os.pipe()
+    os.close(end)
+    command = [sys.executable, "-m", *words.split()]
+    with open(start, "wb") as closed:
+        ran = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, cwd=Path(__file__).parent.parent)
+    said = [line for line in ran.stderr.decode().splitlines() if not line.startswith("tinyton: no CUDA device")]
+    assert not said and ran.returncode == 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections.abc import Callable
 from importlib import import_module
 
 from .errors import TinytonError
@@ -35,5 +37,17 @@ def main(argv: list[str] | None = None) -> int:
         return 1
 
 
+def until_closed(run: Callable[[], int]) -> int:
+    """What ``run`` returns, or 1 if whoever reads its output stops doing that, as ``head`` does."""
+    try:
+        try:
+            return run()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it ends
+        return 1
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(until_closed(main))
