@@ -140,7 +140,7 @@ BOXED = {
     ),
     "another name for a module": (
         "P2.1",
-        "def operate(t, kind, *args):\n    a = ast\n    a.sys.exit()\ndef bin_op(t, node):\n    return 1\n",
+        "def bin_op(t, node):\n    a = ast\n    a.sys.exit()\ndef compare(t, node):\n    return 1\n",
         "may use the nodes",
     ),
     "a back door of its room": (

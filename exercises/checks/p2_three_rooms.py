@@ -35,35 +35,57 @@ def ir(expression, number):
     room=True,
     seconds=300,
     hints=(
-        "There are three cases, in this order: an unknown operator, only Python's numbers, at least one Value.",
-        "type(kind) is the key for OPERATORS, and OPERATORS[type(kind)] is a pair: the op's name, and the function.",
-        "any(isinstance(x, Value) for x in args) says whether it is for later. bin_op visits node.left, node.right,"
-        " and calls operate(t, node.op, …).",
+        "bin_op is a line or two: visit left, visit right, operate(t, node.op, …). In compare, the right operand of one"
+        " comparison is the left one of the next.",
+        "Before a loop over zip(node.ops, node.comparators): left = t.visit(node.left). In it: right = t.visit(of the"
+        " comparator), found = operate(t, kind, left, right), and at its end left = right.",
+        "Begin with result = True. In each round, if result is a Value, it becomes OPS['where'].rule(t.builder, result,"
+        " found, False), else `result and found`.",
     ),
     mutants={
         "the right side first": (
             "left = t.visit(node.left)\n    right = t.visit(node.right)",
             "right = t.visit(node.right)\n    left = t.visit(node.left)",
         ),
-        "all is for later": ("if not any(isinstance(x, Value) for x in args):", "if False:"),
-        "one known operand is enough": ("not any(", "not all("),
-        "operands are swapped": ("operate(t, node.op, left, right)", "operate(t, node.op, right, left)"),
+        "all are compared with the first": ("        left = right\n", ""),
+        "what is in the middle is computed twice": ("        left = right\n", "        left = t.visit(other)\n"),
+        "the last comparison counts": ('OPS["where"].rule(t.builder, result, found, False)', "found"),
     },
 )
-def operators(t, operate, bin_op):
+def operators(t, bin_op, compare):
     def expression(depth):
         if not depth:
             return str(t.rng.choice(["a", "b", "n", "3", "2.5", "a"]))
         left, right = (expression(depth - 1 - t.integer(0, depth - 1)) for _ in range(2))
         return f"({left} {t.rng.choice(['+', '-', '*', '/'])} {right})"
 
+    def both(k, text, ours_of):
+        found, want = yours.call("ir", text, k), ours.call("ir", ours_of, k)
+        t.lines(found, want, f"the IR of a kernel that stores {text}")
+
     texts = ["a + b", "2 * 32 + a", "a - 4 * 8", "n / 4 - 1.5 * a", "-a * (3 - 5)", "a % 4", "(a < b) + 1", "a @ b"]
+    texts += ["tt.where(a * 2 < b - n, a, b)", "tt.where(n >= 3, a, 1.0)", "a in b"]
     texts += [f"a + {expression(3)}" for _ in range(12)]
-    answer = {"operate": operate, "bin_op": bin_op}
-    uses = ("OPERATORS", "OPS", "Value", "ast", "visits")
+    masks = {  # chains, and what stage 1 has instead
+        "2 < 3 < a": "3 < a",
+        "a < 2 < 3": "tt.where(a < 2, 2 < 3, False)",
+        "1 < 2 <= 2 != 3": "True",
+    }
+    for _ in range(12):
+        x, y, z, last = (str(t.rng.choice(list("aabn"))) for _ in range(4))
+        one, two, three = (str(t.rng.choice(["<", "<=", ">", ">=", "==", "!="])) for _ in range(3))
+        pair = f"tt.where({x} {one} {y}, {y} {two} {z}, False)"
+        masks[f"{x} {one} {y} {two} {z}"] = pair
+        masks[f"{x} {one} {y} {two} {z} {three} {last}"] = f"tt.where({pair}, {z} {three} {last}, False)"
+    answer, uses = {"bin_op": bin_op, "compare": compare}, ("operate", "OPS", "Value", "ast", "visits")
     with Room(1, driver=COMPILE) as ours, Room(1, "frontend/expressions.py", answer, COMPILE, uses=uses) as yours:
         for k, text in enumerate(texts):
-            t.lines(yours.call("ir", text, k), ours.call("ir", text, k), f"the IR of a kernel that stores {text}")
+            both(k, text, text)
+        for k, (text, instead) in enumerate(masks.items(), len(texts)):
+            both(k, f"tt.where({text}, a, b)", f"tt.where({instead}, a, b)")
+        found = yours.call("ir", "tt.where(a < b * n < 3, a, b)", len(texts) + len(masks))
+        t.demand("where" in found, f"stores of tt.where(a < b * n < 3, a, b) are not compiled: {found}")
+        t.demand(found.count(" mul ") == 1, f"b * n is not computed once in a < b * n < 3:\n{found}")
         yours.suite(t)
 
 

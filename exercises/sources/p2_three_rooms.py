@@ -13,25 +13,28 @@ import tinyton
 from exercises import check, hint, solution
 
 # %% [markdown]
-# ## P2.1 The visitor's binary operator
+# ## P2.1 The visitor's operators
 #
-# `frontend/expressions.py` of stage 1, from chapter 4. The walk has come to a `BinOp`: the handler visits both sides,
-# and then it is decided what becomes of `+`. Write both functions.
+# `frontend/expressions.py` of stage 1, from chapter 4. The chapter shows `operate(t, kind, *args)`, which decides what
+# becomes of an operator once its operands are there: a number now, or an op for later. It is called by handlers, one
+# for each kind of node. Write two of them.
 #
-# `operate(t, kind, *args)`: `kind` is the node of the operator (an `ast.Add()`, say), `args` the one or two things it
-# is applied to. `OPERATORS` is a dictionary: type of a node → the name of an op, and a Python function that does the
-# same on numbers.
+# `bin_op(t, node)`, for `node.left`, `node.op` and `node.right`: `t.visit(node.left)` gives what the left side has
+# become. Left comes before right, as in Python.
 #
-# - An operator that is not in it is refused: `t.refuse(kind)` raises the error.
-# - If none of the `args` is a `Value`, all is known now: the result is what the Python function gives.
-# - Otherwise it is for later. `OPS[name].rule(t.builder, *args)` checks the types, writes a line of IR, and returns
-#   its `Value`.
+# `compare(t, node)`: stage 1 refuses `0 <= i < n`, and yours will not. `node.left` is the first operand,
+# `node.comparators` is the list of the others, and `node.ops` that of the operators between them, one or more.
 #
-# `bin_op(t, node)`: `t.visit(node.left)` gives what the left side has become. Left comes before right.
+# - `a < b <= c` is `a < b` and `b <= c`. Operands are visited from left to right, each of them *once*: what `b` takes
+#   must not be computed twice.
+# - There is no "and" among the ops of stage 1. But `OPS["where"].rule(t.builder, first, second, False)` is `second`
+#   where `first` holds, and False elsewhere. `first` is what all comparisons so far have come to, `second` the next.
+# - If `first` is no `Value`, it is known now, and no op is needed: Python's `first and second` is what is left.
 
 
 # %%
-tinyton.show("frontend.expressions.compare", stage=1)  # a handler that is not missing
+tinyton.show("frontend.expressions.unary", stage=1)  # a handler that is not missing
+tinyton.show("frontend.expressions.compare", stage=1)  # and what is there now
 
 
 # %% given
@@ -41,24 +44,26 @@ def visits(*kinds):
 
 
 # %% P2.1
-def operate(t, kind, *args):
-    """An operator: on Python numbers now, on values as an op."""
-    ### BEGIN SOLUTION
-    if type(kind) not in OPERATORS:
-        t.refuse(kind)
-    name, function = OPERATORS[type(kind)]
-    if not any(isinstance(x, Value) for x in args):
-        return function(*args)
-    return OPS[name].rule(t.builder, *args)
-    ### END SOLUTION
-
-
 @visits(ast.BinOp)
 def bin_op(t, node):
     ### BEGIN SOLUTION
     left = t.visit(node.left)
     right = t.visit(node.right)
     return operate(t, node.op, left, right)
+    ### END SOLUTION
+
+
+@visits(ast.Compare)
+def compare(t, node):
+    ### BEGIN SOLUTION
+    left, result = t.visit(node.left), True
+    for kind, other in zip(node.ops, node.comparators, strict=True):
+        right = t.visit(other)
+        found = operate(t, kind, left, right)
+        later = isinstance(result, Value)
+        result = OPS["where"].rule(t.builder, result, found, False) if later else result and found
+        left = right
+    return result
     ### END SOLUTION
 
 
