@@ -338,7 +338,7 @@ def tensor_map(card, memory, rows, columns):
     """Of boxes of 32 by 64 of an array of 16-bit elements, in shared memory with swizzled rows of 128 bytes."""
     made, words = ctypes.create_string_buffer(128), ctypes.c_uint64 * 2
     shape, box = words(columns, rows), (ctypes.c_uint * 2)(64, 32)
-    card.machine.simt_tensor_map(made, ctypes.c_void_p(int(memory)), 2, 2, shape, words(2 * columns), box, 128)
+    card.machine.simt_tensor_map(made, ctypes.c_void_p(int(memory)), 2, 2, shape, words(2 * columns), box, 128, 0)
     return made.raw
 
 
@@ -431,7 +431,7 @@ def test_without_its_waits_a_product_is_wrong(card, cut, monkeypatch):
     loop = compiled.source.index("for (unsigned int rounds")
     place = re.compile(cut + r"\(\w*\);").search(compiled.source, loop)
     function = emulator.load(compiled.source[: place.start()] + compiled.source[place.end() :], compiled.low.symbol)
-    compiled.loaded = function, *compiled.loaded[1:]
+    compiled.loaded = compiled.loaded._replace(function=function)
     wrong = False
     for _ in range(5):
         try:

@@ -67,7 +67,7 @@ class BuiltKernel(Variant):
     def occupancy(self) -> Occupancy:
         """How many programs a multiprocessor of the target holds at once, and what limits it."""
         capability = capability_of(self.target)
-        costs = self.threads, self.registers, self.shared_bytes
+        costs = self.low.block[0], self.registers, self.shared_bytes
         return occupancy(*costs, limits(capability), capability, self.programs_per_block)
 
     @property
@@ -89,6 +89,7 @@ def compile(  # noqa: A001  (tt.compile)
     sm_count: int | None = None,
     ptx_version: str | None = None,
     share: bool = False,
+    maps: bool = False,
     **meta: Any,
 ) -> BuiltKernel:
     """Builds ``kernel`` for the card ``target``.
@@ -102,6 +103,8 @@ def compile(  # noqa: A001  (tt.compile)
     A program has a block to itself, so that the binary is launched over the grid with the arguments of ``signature``.
     With ``share``, programs of small tiles share a block as in tinyton's own launches: if ``programs_per_block`` is
     more than 1, the grid's x is divided by it, rounded up, and the undivided x follows the arguments as an int32.
+    With ``maps``, loops may be fed by copies of boxes, as in tinyton's own launches: then tensor maps of arrays follow
+    the arguments, as ``low.maps`` describes them.
 
     >>> import tinyton as tt
     >>> @tt.jit
@@ -117,7 +120,7 @@ def compile(  # noqa: A001  (tt.compile)
     if not isinstance(signature, Mapping):
         signature = dict(zip(getattr(kernel, "runtime", ()), signature, strict=False))
     _, spec, ir, low = for_gpu(
-        kernel, (), {**signature, **meta}, lambda n, x: parse({n: x})[n], share, dialect, asserts=False
+        kernel, (), {**signature, **meta}, lambda n, x: parse({n: x})[n], share, dialect, maps, asserts=False
     )
     if len(ir.params) > len(spec.args):
         raise LaunchError(f"{low.name} prints, which takes a launch by tinyton; build it without device_print")

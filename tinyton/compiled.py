@@ -12,6 +12,11 @@ import numpy as np
 
 from . import dtypes
 from .arrays import DeviceArray, check_host, host_spans, memory
+
+# >>> stage 9
+from .backends.maps import Unmapped
+
+# <<<
 from .codegen.lower import Lowered
 from .dtypes import from_numpy
 from .errors import KernelTypeError, LaunchError, TinytonError
@@ -156,6 +161,23 @@ class CompiledKernel(Variant):
 
         return launch
 
+    # >>> stage 9
+    @cached_property
+    def plain(self) -> CompiledKernel:
+        """The same without copies of boxes, for arrays that cannot be described for those."""
+        assert self.low.plain
+        return CompiledKernel(self.python, self.specialization, self.low.plain(), self.executor)
+
+    def fitting(self, args: list[Any]) -> CompiledKernel:
+        """This variant, or the plain one if these arguments need that."""
+        try:
+            if self.low.maps:
+                self.loaded.pack(*args)
+        except Unmapped:
+            return self.plain
+        return self
+
+    # <<<
     def __repr__(self) -> str:
         return f"<{self.name}({self.specialization}), {self.size}, {self.executor.name}>"
 
@@ -216,6 +238,10 @@ def run(
             args[k] = executor.pointer(name, lent[span], from_numpy(p.dtype), at)
         elif type(p) is tuple:
             args[k] = executor.pointer(name, *p)
+    # >>> stage 9
+    if (fitting := compiled.fitting(args)) is not compiled:
+        compiled, block = fitting, None
+    # <<<
     if block is not None:
         compiled = copy(compiled)  # another thread may be launching it with a block of its own
         compiled.launch_block = block

@@ -11,7 +11,7 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -84,7 +84,8 @@ class Graph:
         if block is not None:
             compiled = copy(compiled)
             compiled.launch_block = block
-        self._steps.append(Step(compiled, grid, passed, bound))
+        step = Step(compiled, grid, passed, bound)
+        self._steps.append(replace(step, compiled=compiled.fitting(step.args())))
         self.launches.append(Launch(compiled.name, grid, compiled.threads))
 
     def replay(self) -> None:

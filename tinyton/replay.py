@@ -135,11 +135,13 @@ def for_gpu(
     describe: Callable[[str, Any], Arg],
     share: bool = True,
     dialect: Dialect = CUDA,
+    fed: bool = True,
     **changed: Any,
 ) -> tuple[dict[str, Any], Specialization, Kernel, Lowered]:
     """A kernel as it is lowered for a GPU, which need not be here: its arguments by name, its variant, its IR as it
     comes, and lowered. ``describe(name, x)`` says of what type a run-time argument is; without ``share`` a program has
-    a block to itself; ``dialect`` is for a card or for any; ``changed`` are fields of the source to be changed."""
+    a block to itself; ``dialect`` is for a card or for any; ``fed`` is as in `lower`; ``changed`` are fields of the
+    source to be changed."""
     if not isinstance(kernel, JITFunction):
         raise LaunchError(f"expected a kernel (a function under @tt.jit), not {kernel!r}")
     options = {k: named.get(k) for k in OPTIONS}
@@ -149,7 +151,7 @@ def for_gpu(
     spec = Specialization(tuple(described.items()), tuple(constants.items()))
     ir = front(dataclasses.replace(kernel.source, **changed), spec)
     asked = check_options(options, LIMITS["threads"])
-    how = asked.threads or choose_threads(ir), dialect, launch_bounds, share and not asked.threads, asked.stages
+    how = asked.threads or choose_threads(ir), dialect, launch_bounds, share and not asked.threads, asked.stages, fed
     return bound, spec, ir, lower(ir, spec, *how)
 
 

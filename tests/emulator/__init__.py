@@ -16,15 +16,18 @@ import struct
 import subprocess
 import tempfile
 import threading
+from collections.abc import Callable
 from functools import cache, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tinyton import backends
+from tinyton.backends.maps import Packer
 from tinyton.codegen.dialect import CUDA, launch_bounds
 from tinyton.errors import BackendError
+from tinyton.passes.boxes import Map
 from tinyton.passes.threads import choose_threads
 
 from .translate import translate
@@ -78,6 +81,14 @@ def load(text: str, symbol: str) -> Any:
     return ctypes.CDLL(f"{path}.so").simt_enter
 
 
+class Loaded(NamedTuple):
+    """A kernel on the card."""
+
+    function: Any
+    pack: Callable[..., bytes]
+    low: Any
+
+
 class Executor:
     """The emulated card."""
 
@@ -106,10 +117,19 @@ class Executor:
 
     def build(self, low: Any) -> Any:
         kinds = "".join("P" if v.type.pointer else v.type.dtype.numpy.char for v in low.ir.params)
-        return load(low.source, low.symbol), struct.Struct(kinds + "i" * (low.programs_per_block > 1)).pack, low
+        pack = struct.Struct(kinds + "i" * (low.programs_per_block > 1)).pack
+        if low.maps:
+            pack = Packer(low.maps, kinds, -(-struct.calcsize(kinds) // 64) * 64, self.tensor_map)
+        return Loaded(load(low.source, low.symbol), pack, low)
+
+    def tensor_map(self, m: Map, address: int, extents: tuple[int, ...], strides: tuple[int, ...]) -> bytes:
+        to, rank = ctypes.create_string_buffer(128), len(extents)
+        arrays = (ctypes.c_uint64 * rank)(*extents), (ctypes.c_uint64 * 4)(*strides), (ctypes.c_uint32 * rank)(*m.box)
+        self.machine.simt_tensor_map(to, ctypes.c_void_p(address), m.item, rank, *arrays, m.swizzle, m.rounds)
+        return to.raw
 
     def read_block(self, loaded: Any) -> tuple[int, int, int]:
-        return loaded[2].block
+        return loaded.low.block
 
     def launch(self, compiled: Any, grid: tuple[int, int, int], args: list, stream: Any = None) -> None:
         function, pack, low = compiled.loaded

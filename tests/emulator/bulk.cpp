@@ -93,6 +93,7 @@ void load_box(uint32_t to, const CUtensorMap* map, const int* first, int rank, u
             char* const place = at(shared, m.item, 1);
             if (inside) memcpy(place, global, m.item);
             else memset(place, 0, m.item);
+            if (m.rounds) cvt_rna_tf32_f32(*(unsigned*)place, *(const float*)place);
         });
         change(barrier(address), 0, -(long)box_bytes(m));
     };
@@ -117,8 +118,8 @@ void cp_async_bulk_wait_group(unsigned later) { wait(of(stores, simt::thread()),
 
 // As cuTensorMapEncodeTiled: extents of elements from the fastest dimension on, strides in bytes from the next one on.
 extern "C" void simt_tensor_map(void* to, void* address, uint32_t item, uint32_t rank, const uint64_t* extents,
-                                const uint64_t* strides, const uint32_t* box, uint32_t swizzle) {
-    CUtensorMap map = {(uint64_t)address, {}, {}, {}, item, rank, swizzle};
+                                const uint64_t* strides, const uint32_t* box, uint32_t swizzle, uint32_t rounds) {
+    CUtensorMap map = {(uint64_t)address, {}, {}, {}, item, rank, swizzle, rounds};
     memcpy(map.extents, extents, rank * sizeof *extents), memcpy(map.strides, strides, (rank - 1) * sizeof *strides);
     memcpy(map.box, box, rank * sizeof *box);
     memcpy(to, &map, sizeof map);

@@ -4,6 +4,7 @@
 struct __align__(64) CUtensorMap {  // in a form of our own; `simt_tensor_map` fills it
     uint64_t address, extents[5], strides[4];  // in elements; in bytes, from the second dimension on
     uint32_t box[5], item, rank, swizzle;      // bytes of an element; bytes of a row that is swizzled, or 0
+    uint32_t rounds, unused[3];                // whether what is copied is float32 that becomes tf32
 };
 static_assert(sizeof(CUtensorMap) == 128);
 

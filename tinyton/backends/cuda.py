@@ -11,7 +11,7 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from math import prod
 from pathlib import Path
@@ -26,6 +26,11 @@ from ..errors import BackendError, LaunchError
 from ..ops import OPS, mask_of
 from ..passes.threads import choose_threads
 from . import nvcc, nvrtc
+
+# >>> stage 9
+from . import maps  # isort: skip
+
+# <<<
 
 INT = struct.Struct("i").pack
 FLAGS = ["-fmad=false", "-std=c++17"]
@@ -225,7 +230,7 @@ class Executor:
     def occupancy(self, compiled: Any) -> Any:
         from ..occupancy import occupancy
 
-        costs = compiled.threads, compiled.registers, compiled.shared_bytes
+        costs = compiled.low.block[0], compiled.registers, compiled.shared_bytes
         return occupancy(*costs, self.per_sm, self.capability, compiled.programs_per_block)
 
     def launch(self, compiled: Any, grid: tuple[int, int, int], args: list, stream: Any = None) -> None:
@@ -383,7 +388,12 @@ class Loaded(Owned):
         super().__init__(executor, function, module)
         self.binary, self.shared, self.programs = binary, low.dynamic_shared, low.programs_per_block
         kinds = "".join("P" if v.type.pointer else v.type.dtype.numpy.char for v in low.ir.params)
-        self.pack = struct.Struct(kinds + "0i" * (self.programs > 1)).pack
+        self.pack: Callable[..., bytes] = struct.Struct(kinds + "0i" * (self.programs > 1)).pack
+        # >>> stage 9
+        if low.maps:
+            place = maps.offset(binary, low.symbol, len(low.ir.params), kinds)
+            self.pack = maps.Packer(low.maps, kinds, place, maps.encoded)
+        # <<<
 
     @property
     def function(self) -> Any:

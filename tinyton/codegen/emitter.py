@@ -20,6 +20,10 @@ from ..ir import Block, Op, Value
 from ..layout import Frame, Layout, blocked
 from ..ops import OPS, mask_of
 
+# >>> stage 9
+from ..ops.feed import Places
+
+# <<<
 # >>> stage 8
 from ..ops.tensor import Held, Placed
 
@@ -66,6 +70,7 @@ class Emitter(Writer):
         # >>> stage 9
         self.rings: dict[int, Placed] = {}
         self.open_rings: list[int] = []  # where the shared memory of each begins
+        self.feeds: dict[int, Places] = {}
         # <<<
         self.group: Group | None = None
         self.ends: dict[tuple, tuple[str, int]] = {}  # where masks end: the variable, and how deep in blocks it is

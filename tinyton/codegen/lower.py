@@ -11,11 +11,21 @@ from contextlib import suppress
 # <<<
 from dataclasses import dataclass
 
+# >>> stage 9
+from functools import partial
+
+# <<<
 from ..errors import Loc
 from ..frontend import Source, trace
 from ..ir import Block, Kernel, Op, Value, verify
 from ..ops import OPS, mask_of
 from ..passes.axisinfo import Info, analyse
+
+# >>> stage 9
+from ..passes.boxes import Map
+from ..passes.feed import EXTRA, SHARED, SINCE, feed
+
+# <<<
 from ..passes.fold import drop_sure, fold
 
 # >>> stage 9
@@ -58,6 +68,10 @@ class Lowered:
     stored: frozenset[str]
     divisors_used: frozenset[str]
     programs_per_block: int = 1
+    # >>> stage 9
+    maps: tuple[Map, ...] = ()  # of arrays that a warp more copies boxes of
+    plain: Callable[[], Lowered] | None = None  # gives the kernel without those
+    # <<<
 
     @property
     def private_bytes(self) -> int:
@@ -72,6 +86,10 @@ class Lowered:
     @property
     def block(self) -> tuple[int, int, int]:
         """The threads of a block: those of a program, and its programs."""
+        # >>> stage 9
+        if self.maps:
+            return self.threads + EXTRA, 1, 1
+        # <<<
         return self.threads, self.programs_per_block, 1
 
     @property
@@ -204,15 +222,17 @@ def lower(
     attribute: Callable[..., str],
     share: bool = False,
     stages: int | None = None,
+    fed: bool = True,
 ) -> Lowered:
     """IR to C for ``threads`` threads a program, and ``stages`` of loops that multiply. With ``share``, for fewer
-    threads where its tiles are small, if the programs that then share a block never have to meet in it."""
+    threads where its tiles are small, if the programs that then share a block never have to meet in it. ``fed`` allows
+    loops that a warp more feeds, by maps that a launch makes."""
     # >>> stage 4
     if share and not kernel.shared_bytes and (few := tile_threads(kernel)) < min(threads, BLOCK):
         with suppress(Together):
             return _lower(kernel, spec, few, dialect, attribute, stages, BLOCK // few)
     # <<<
-    return _lower(kernel, spec, threads, dialect, attribute, stages)
+    return _lower(kernel, spec, threads, dialect, attribute, stages, fed=fed)
 
 
 def _lower(
@@ -223,11 +243,19 @@ def _lower(
     attribute: Callable[..., str],
     stages: int | None,
     programs: int = 1,
+    fed: bool = True,
 ) -> Lowered:
+    # >>> stage 9
+    plain = kernel
+    # <<<
     # >>> stage 8
     kernel = products(kernel, threads, dialect.arch, dialect.alone)
     # <<<
     # >>> stage 9
+    maps, needs = (), frozenset()
+    if dialect.arch == SINCE and dialect.alone and programs == 1 and fed:
+        divisors = spec.divisors()
+        kernel, maps, needs = feed(kernel, analyse(kernel, divisors), divisors, stages)
     kernel = pipeline(kernel, stages) if dialect.arch >= AHEAD else kernel
     # <<<
     # >>> stage 7
@@ -257,6 +285,18 @@ def _lower(
     }
     bounds = threads * programs, blocks_at_once(threads * programs, held(plan.kernel, room), bool(ahead))
     # <<<
+    # >>> stage 9
+    if maps:
+        bounds, used = (bounds[0] + EXTRA, *bounds[1:]), used | needs
+        emitter.maps = tuple(f"{m.name}_map" for m in maps)
+    # <<<
     lines = emitter.kernel_text(attribute(*bounds))
     made = kernel.name, emitter.symbol, plan.kernel, plan, lines, threads, emitter.shared_bytes, emitter.sizes
-    return Lowered(*made, stored_params(kernel), used, programs)
+    # >>> stage 9
+    without = partial(_lower, plain, spec, threads, dialect, attribute, stages, fed=False) if maps else None
+    if without and emitter.shared_bytes > SHARED:
+        return without()
+    return Lowered(*made, stored_params(kernel), used, programs, maps, without)
+    # === before
+    # return Lowered(*made, stored_params(kernel), used, programs)
+    # <<<

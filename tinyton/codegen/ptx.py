@@ -149,6 +149,41 @@ template <int LATER> {fn} void warpgroup_wait() {{  // until all groups of produ
 template <int LATER> {fn} void copies_wait() {{  // until all groups of this thread but the last ones are there
     asm volatile("cp.async.wait_group %0;" :: "n"(LATER) : "memory");
 }}""",
+    "TensorMap": """
+struct __align__(64) TensorMap {{ unsigned long long words[16]; }};  // of an array, as the driver describes it""",
+    "map_needed": """
+{fn} void map_needed(const TensorMap* map) {{  // soon
+    asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
+}}""",
+    "barrier_begins": """
+{fn} void barrier_begins(unsigned long long* at, unsigned int arrivals) {{  // of so many, each round
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(shared_address(at)), "r"(arrivals) : "memory");
+}}""",
+    "barriers_begun": """
+{fn} void barriers_begun() {{  // all of them, for copies too
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}}""",
+    "barrier_expects": """
+{fn} void barrier_expects(unsigned long long* at, unsigned int bytes) {{  // and arrives
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :: "r"(shared_address(at)), "r"(bytes) : "memory");
+}}""",
+    "barrier_arrive": """
+{fn} void barrier_arrive(unsigned long long* at) {{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_address(at)) : "memory");
+}}""",
+    "barrier_wait": """
+{fn} void barrier_wait(unsigned long long* at, unsigned int parity) {{  // until a round of that parity is over
+    asm volatile("{{ .reg .pred over;\\n"
+        "again: mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\\n"
+        "@over bra over_now;\\n"
+        "bra again;\\n"
+        "over_now: }}" :: "r"(shared_address(at)), "r"(parity) : "memory");
+}}""",
+    "threads_meet": """
+template <int THREADS> {fn} void threads_meet() {{  // those that multiply
+    asm volatile("bar.sync 1, %0;" :: "n"(THREADS) : "memory");
+}}""",
     # <<<
 }
 
@@ -196,4 +231,18 @@ COPY = """
 }}}}"""
 for size, cache in ((4, "ca"), (8, "ca"), (16, "cg")):
     PTX[f"copy_{size}"] = COPY.format(size=size, cache=cache)
+BOX = """
+{{fn}} void copy_box_{rank}(char* to, const TensorMap* map, {params}, unsigned long long* barrier) {{{{
+    asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {{{{{places}}}}}], [%2];"
+                 :: "r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), {values} : "memory");
+}}}}"""
+for rank in range(2, 6):
+    names = [f"x{k}" for k in range(rank)]
+    lists = {
+        "params": ", ".join(f"int {x}" for x in names),
+        "places": ", ".join(f"%{k + 3}" for k in range(rank)),
+        "values": ", ".join(f'"r"({x})' for x in names),
+    }
+    PTX[f"copy_box_{rank}"] = BOX.format(rank=rank, **lists)
 # <<<

@@ -68,6 +68,9 @@ class Writer:
         self.scratch_bytes = 0  # what comes after those, for all others
         self.waiting = False  # whether something is in shared memory that is read behind a barrier
         self.turns: list[str] = []
+        # >>> stage 9
+        self.maps: tuple[str, ...] = ()  # of arrays, which the kernel takes after all else
+        # <<<
         self.round = 0  # how deep the body of the innermost loop is
         self.met = False  # whether the threads have waited for each other in this round
         self.sizes: dict[Value, int] = {}  # bytes of a tile in one thread
@@ -299,6 +302,10 @@ class Writer:
             params.append("const int programs")
             prologue.insert(0, f"    const int program = {self.place()[0]};\n    if (program >= programs) return;")
             top[0] += f", {self.programs} programs a block"
+        # <<<
+        # >>> stage 9
+        self.maps = tuple(map(self.fresh, self.maps))
+        params += [f"const __grid_constant__ {self.use('TensorMap')} {name}" for name in self.maps]
         # <<<
         self.block(self.kernel.body)
         self.close()

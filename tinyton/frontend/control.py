@@ -23,6 +23,7 @@ from .tracer import Missing, Tracer, visits
 Leaf = tuple[str, int]  # a name, and which leaf of its value
 BOUNDS = ("start", "stop", "step")
 HINTS = ("num_stages", "loop_unroll_factor", "disallow_acc_multi_buffer", "flatten", "warp_specialize", "disable_licm")
+SAID = {"num_stages": "stages", "warp_specialize": "warp_specialize"}  # of those, with their names in a loop
 
 
 def condition(t: Tracer, node: ast.AST) -> object:
@@ -263,7 +264,7 @@ def for_loop(t: Tracer, node: ast.For) -> None:
     if not isinstance(node.target, ast.Name):
         raise KernelSyntaxError("a loop counts with one name: for k in range(n)", t.loc(node.target))
     with t.at(call):
-        bounds, stages = bounds_of(t, call, kind)  # type: ignore[arg-type]
+        bounds, attrs = bounds_of(t, call, kind)  # type: ignore[arg-type]
         # >>> stage 6
         if t.source.spelling and isinstance(bounds[2], int) and bounds[2] <= 0:
             raise KernelTypeError(f"the step of a range is positive, not {bounds[2]}; count up, and compute the rest")
@@ -272,12 +273,12 @@ def for_loop(t: Tracer, node: ast.For) -> None:
             raise KernelValueError("the step of a range cannot be 0")
         if word == "static_range":
             bounds = tuple(map(constant_int, bounds, BOUNDS))
-    return unroll(t, node, range(*bounds)) if word == "static_range" else counted(t, node, bounds, stages)  # type: ignore[arg-type]
+    return unroll(t, node, range(*bounds)) if word == "static_range" else counted(t, node, bounds, attrs)  # type: ignore[arg-type]
 
 
-def bounds_of(t: Tracer, call: ast.Call, kind: object) -> tuple[tuple[object, ...], int | None]:
-    """Start, stop and step of a range, and its ``num_stages``. The other hints of
-    ``tt.range`` are looked at, and have no effect."""
+def bounds_of(t: Tracer, call: ast.Call, kind: object) -> tuple[tuple[object, ...], dict[str, object]]:
+    """Start, stop and step of a range, and what it says of its loop. Hints of ``tt.range`` that are not in `SAID` are
+    looked at, and have no effect."""
     given = {k.arg: t.visit(k.value) for k in call.keywords}
     bounds = [t.visit(a) for a in call.args]
     for k, word in enumerate(BOUNDS if kind is not range else ()):
@@ -289,7 +290,8 @@ def bounds_of(t: Tracer, call: ast.Call, kind: object) -> tuple[tuple[object, ..
     for word, x in given.items():
         if x is not None:
             given[word] = constant_int(int(x) if isinstance(x, bool) else x, str(word))
-    return (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3], given.get("num_stages")
+    attrs = {word: given[name] for name, word in SAID.items() if given.get(name) is not None}
+    return (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3], attrs
 
 
 def unroll(t: Tracer, node: ast.For, values: Iterable[object]) -> None:
@@ -312,7 +314,7 @@ def unroll(t: Tracer, node: ast.For, values: Iterable[object]) -> None:
         t.env.pop(flag, None)
 
 
-def counted(t: Tracer, node: ast.For, bounds: tuple[object, ...], stages: int | None) -> None:
+def counted(t: Tracer, node: ast.For, bounds: tuple[object, ...], attrs: dict[str, object]) -> None:
     """A loop over a range at run time."""
     with t.at(node.iter):
         values = [value_of(t.builder, x, None) for x in bounds]
@@ -322,7 +324,7 @@ def counted(t: Tracer, node: ast.For, bounds: tuple[object, ...], stages: int | 
         dtype = reduce(dtypes.promote, (v.type.dtype for v in values), int32)
         values = [cast_value(t.builder, v, dtype) for v in values]
     index = Value(Type(dtype), node.target.id)  # type: ignore[attr-defined]
-    Loop(t, node, index, True).trace("for", values, None, {} if stages is None else {"stages": stages})
+    Loop(t, node, index, True).trace("for", values, None, attrs)
 
 
 @visits(ast.While)

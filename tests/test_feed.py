@@ -1,0 +1,239 @@
+"""Loops that a warp of their own feeds by copies of boxes (TMA): what is found to be a box, and what comes out."""
+
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+from test_tensor import SIGNATURE, TYPES, attention, close, lowered, matmul
+
+import tinyton as tt
+import tinyton.tile as ct
+from conftest import EMULATED, choose, kernel
+from tinyton.explain import layouts
+from tinyton.passes import feed
+
+PLAIN = {"BM": 64, "BN": 64, "BK": 32, "TA": 0, "TB": 0, "MASK": 1, "SUM": tt.float32, "BEST": None, "PRECISION": None}
+
+
+@pytest.fixture
+def rng():
+    seed = int(np.random.SeedSequence().entropy) % 2**32
+    print(f"seed {seed}")
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def fed(monkeypatch):
+    """The emulator, where all loops are fed that can be; gives how many kernels were."""
+    if not EMULATED:
+        pytest.skip("there is no emulator on this machine")
+    choose("emulator", monkeypatch)
+    monkeypatch.setattr(feed, "ALWAYS", True)
+    executor = tt.backends.current()
+    key, build, count = executor.key(), executor.build, []
+    monkeypatch.setattr(executor, "key", lambda: f"{key} fed")
+    monkeypatch.setattr(executor, "build", lambda low: (count.append(len(low.maps)), build(low))[1])
+    return count
+
+
+def halves(rng, *shape, kind=np.float16):
+    return rng.standard_normal(shape).astype(kind)
+
+
+def product(kind, size, tile, rng, turned=(0, 0), **options):
+    (m, n, k), (bm, bn, bk) = size, tile
+    draw = (lambda shape: rng.integers(-100, 100, shape)) if kind is np.int8 else rng.standard_normal
+    a, b = (draw(shape).astype(kind) for shape in ((m, k), (k, n)))
+    out = np.full((m, n), 77, np.int32 if kind is np.int8 else np.float32)
+    x, y = (np.ascontiguousarray(v.T) if t else v for v, t in zip((a, b), turned, strict=True))
+    words = PLAIN | {"BM": bm, "BN": bn, "BK": bk, "TA": turned[0], "TB": turned[1], **options}
+    words["SUM"] = tt.int32 if kind is np.int8 else tt.float32
+    matmul[(-(-m // bm), -(-n // bn))](x, y, out, m, n, k, **words)
+    a, b = a.astype(float), b.astype(float)
+    return out, a @ b, np.abs(a) @ np.abs(b)
+
+
+@pytest.mark.parametrize("turned", [(0, 0), (0, 1), (1, 0), (1, 1)], ids="nn nt tn tt".split())
+@pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16])
+def test_ragged_edges_of_either_operand_turned(fed, kind, turned, rng):
+    close(*product(kind, (144, 80, 112), (64, 64, 32), rng, turned))
+    close(*product(kind, (80, 272, 48), (64, 256, 64), rng, turned, num_stages=2))
+    close(*product(kind, (128, 128, 16), (128, 128, 64), rng, turned, num_warps=8, num_stages=4))
+    assert fed == [2, 2, 2]
+
+
+def test_int8_along_the_rows_of_both(fed, rng):
+    got, want, _ = product(np.int8, (80, 96, 160), (64, 32, 64), rng, (0, 1))
+    np.testing.assert_array_equal(got, want)
+    got, want, _ = product(np.int8, (80, 96, 160), (64, 32, 64), rng)
+    np.testing.assert_array_equal(got, want)
+    assert fed == [2, 0]  # bytes are multiplied along rows alone
+
+
+@pytest.mark.parametrize("turned", [(0, 0), (0, 1), (1, 1)], ids="nn nt tt".split())
+def test_tf32_comes_rounded(fed, turned, rng):
+    close(*product(np.float32, (80, 96, 96), (64, 64, 32), rng, turned, PRECISION="tf32"), 2.0**-10)
+    assert fed == [2]
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 5])
+def test_few_rounds_in_any_number_of_stages(fed, stages, rng):
+    for rounds in (1, 2, 7):
+        close(*product(np.float16, (64, 32, 16 * rounds), (64, 32, 16), rng, num_stages=stages))
+    assert fed == [2 * (stages > 1)]
+
+
+def test_arguments_that_no_map_describes_take_the_plain_way(fed, rng):
+    """The tile of a matrix of which nothing is within the mask; strides that go backwards; one array for two."""
+    k = kernel("""
+@tt.jit
+def k(a, b, c, M, K, row, BM: tt.constexpr, BK: tt.constexpr):
+    i, j = tt.arange(0, BM), tt.arange(0, BK)
+    acc = tt.zeros((BM, BM), tt.float32)
+    for k0 in range(0, K, BK):
+        k = k0 + j
+        x = tt.load(a + i[:, None] * row + k, mask=i[:, None] < M, other=0)
+        y = tt.load(b + i[None, :] * K + k[:, None])
+        acc = tt.dot(x, y, acc)
+    tt.store(c + i[:, None] * BM + i, acc)
+""")
+    a, b = halves(rng, 64, 64), halves(rng, 64, 64)
+    x, y = tt.to_device(a), tt.to_device(b)
+    for m, row, want in ((64, 64, a), (0, 64, 0 * a), (64, 0, a[:1] + 0 * a)):
+        c = np.full((64, 64), np.nan, np.float32)
+        k[1](x, y, c, m, 64, row, BM=64, BK=32)
+        np.testing.assert_allclose(c, want.astype(float) @ b.T.astype(float), rtol=1e-2, atol=1e-2)
+    assert fed == [2, 0]
+    with tt.graph() as graph:
+        k[1](x, y, x, 64, 64, 64, BM=64, BK=64)  # in place
+    graph.replay()
+    np.testing.assert_allclose(x.numpy().astype(float), a.astype(float) @ b.T.astype(float), rtol=1e-2, atol=5e-2)
+
+
+PERSISTENT = """
+@tt.jit
+def k(a, b, c, M, N, K, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr, STAGES: tt.constexpr):
+    across = tt.cdiv(N, BN)
+    for tile in range(tt.program_id(0), tt.cdiv(M, BM) * across, tt.num_programs(0)):
+        i, j = tile // across * BM + tt.arange(0, BM), tile % across * BN + tt.arange(0, BN)
+        acc = tt.zeros((BM, BN), tt.float32)
+        for k0 in tt.range(0, K, BK, num_stages=STAGES):
+            k = k0 + tt.arange(0, BK)
+            x = tt.load(a + i[:, None] * K + k, mask=(i[:, None] < M) & (k < K), other=0)
+            y = tt.load(b + k[:, None] * N + j, mask=(k[:, None] < K) & (j < N), other=0)
+            acc = tt.dot(x, y, acc)
+        tt.store(c + i[:, None] * N + j, acc, mask=(i[:, None] < M) & (j < N))
+"""
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+@pytest.mark.parametrize("inner", [16, 48, 80])
+def test_many_tiles_of_few_rounds(fed, inner, stages, rng):
+    """The copies for a program's next tile run while it stores the one before."""
+    a, b, c = halves(rng, 144, inner), halves(rng, inner, 176), np.full((144, 176), np.nan, np.float16)
+    kernel(PERSISTENT)[3](a, b, c, 144, 176, inner, BM=64, BN=32, BK=32, STAGES=stages)
+    np.testing.assert_allclose(c.astype(float), a.astype(float) @ b.astype(float), rtol=2e-3, atol=2e-2)
+    assert fed == [2]
+
+
+def test_pointers_that_move_on_with_what_is_left(fed, rng):
+    k = kernel("""
+@tt.jit
+def k(a, b, c, M, N, K, row_a, row_b, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr):
+    i, j, k = tt.program_id(0) * BM + tt.arange(0, BM), tt.arange(0, BN), tt.arange(0, BK)
+    x, y = a + i[:, None] * row_a + k[None, :], b + k[:, None] * row_b + j[None, :]
+    acc = tt.zeros((BM, BN), tt.float32)
+    for r in range(tt.cdiv(K, BK)):
+        left = tt.load(x, mask=k[None, :] < K - r * BK, other=0.0)
+        acc = tt.dot(left, tt.load(y, mask=k[:, None] < K - r * BK, other=0.0), acc)
+        x += BK
+        y += BK * row_b
+    tt.store(c + i[:, None] * N + j, acc)
+""")
+    a, b, c = halves(rng, 128, 48), halves(rng, 48, 64), np.full((128, 64), np.nan, np.float32)
+    k[2](a, b, c, 128, 64, 40 + 0, 48, 64, BM=64, BN=64, BK=32)
+    np.testing.assert_allclose(c, a[:, :40].astype(float) @ b[:40].astype(float), rtol=1e-3, atol=1e-3)
+    assert fed == [2]
+
+
+@pytest.mark.parametrize(("tile", "warps"), [((64, 32), 4), ((128, 64), 8)], ids=str)
+def test_attention(fed, tile, warps, rng):
+    heads, t, d = 2, 100, 32
+    q, k, v = (halves(rng, heads, t, d) for _ in range(3))
+    out = np.full((heads, t, d), np.nan, np.float16)
+    bm, bn = tile
+    attention[(-(-t // bm), heads)](q, k, v, out, t, d**-0.5, BM=bm, BN=bn, D=d, num_warps=warps)
+    s = np.einsum("htd,hsd->hts", q.astype(float), k.astype(float)) * d**-0.5
+    p = np.exp(np.where(np.tril(np.ones((t, t), bool)), s, -np.inf))
+    np.testing.assert_allclose(out.astype(float), (p / p.sum(-1, keepdims=True)) @ v.astype(float), atol=4e-3)
+    assert fed == [2]
+
+
+@pytest.mark.parametrize("way", ["C", "F"])
+def test_tiles_of_arrays(fed, way, rng):
+    @ct.kernel
+    def k(x, y, z, BM: ct.Constant[int], BN: ct.Constant[int], BK: ct.Constant[int], WAY: ct.Constant[str]):
+        i, j = ct.bid(0), ct.bid(1)
+        acc = ct.full((BM, BN), 0, ct.float32)
+        for n in range(ct.num_tiles(x, 1, (BM, BK))):
+            a = ct.load(x, (i, n), (BM, BK), padding_mode=ct.PaddingMode.ZERO)
+            b = ct.load(y, (n, j), (BK, BN), order=WAY, padding_mode=ct.PaddingMode.ZERO)
+            acc = ct.mma(a, b, acc)
+        ct.store(z, (i, j), acc.astype(z.dtype))
+
+    a, b = halves(rng, 80, 48), halves(rng, 48, 96)
+    c = np.full((80, 96), np.nan, np.float16)
+    y = np.ascontiguousarray(b.T) if way == "F" else b
+    ct.launch(None, (2, 2), k, (a, y, c, 64, 64, 32, way))
+    np.testing.assert_allclose(c.astype(float), a.astype(float) @ b.astype(float), rtol=2e-3, atol=2e-2)
+    assert fed == [2]
+
+
+def low(monkeypatch, k=matmul, types=SIGNATURE, **constants):
+    monkeypatch.setattr(feed, "ALWAYS", True)
+    return lowered(k, types, **((PLAIN if k is matmul else {}) | constants))
+
+
+def test_what_is_a_box(monkeypatch):
+    found = low(monkeypatch)
+    x, y = found.maps
+    assert (x.box, y.box, x.swizzle, y.swizzle) == ((32, 64), (64, 32), 64, 128)
+    assert found.block == (160, 1, 1) and found.threads == 128
+    assert x.values((1 << 20, 2 << 20, 0, 100, 64, 48)) == (1 << 20, (48, 100), (96,))
+    assert y.values((1 << 20, 2 << 20, 0, 100, 64, 48)) == (2 << 20, (64, 48), (128,))
+    assert {"K", "N"} <= found.divisors_used
+    assert "copy_16" not in found.source and found.source.count("threads_meet<128>();") == 2
+    q = low(monkeypatch, attention, TYPES, BM=64, BN=32, D=32)
+    assert len(q.maps) == 2 and q.maps[0].strides[1] == ((32, (4,)),)  # a head's rows are a dimension
+
+
+def test_what_is_none(monkeypatch):
+    def none(types=SIGNATURE, **constants):
+        return not low(monkeypatch, types=types, **constants).maps
+
+    assert none({**SIGNATURE, "K": "int32"}) and none({**SIGNATURE, "a": "*float16"})  # not sure to be aligned
+    assert none(BEST="mma") and none(BM=32)
+    text = f"@tt.jit\n{matmul.src}"
+    assert low(monkeypatch, kernel(text), **PLAIN).maps
+    for old, new in (("other=0)\n        y", "other=1)\n        y"), ("i[:, None] * K", "i[:, None] % M * K")):
+        assert old in text and not low(monkeypatch, kernel(text.replace(old, new)), **PLAIN).maps
+
+
+def test_a_loop_may_say_so(monkeypatch):
+    text = PERSISTENT.replace("num_stages=STAGES", "num_stages=STAGES, warp_specialize=WS")
+    k = kernel(text.replace("STAGES: tt.constexpr", "STAGES: tt.constexpr, WS: tt.constexpr"))
+    words = {"BM": 64, "BN": 32, "BK": 32, "STAGES": 3}
+    assert lowered(k, SIGNATURE, WS=True, **words).maps and not low(monkeypatch, k, WS=False, **words).maps
+
+
+def test_what_does_not_fit_is_copied_by_all(monkeypatch):
+    """The ring of a loop within another keeps its room while the tile is turned for its store."""
+    k = kernel(PERSISTENT)
+    assert low(monkeypatch, k, BM=128, BN=128, BK=64, STAGES=4).maps
+    big = low(monkeypatch, k, BM=128, BN=128, BK=64, STAGES=5)
+    assert not big.maps and "copy_16" in big.source
+
+
+def test_an_explanation_says_what_feeds(monkeypatch):
+    assert re.search(r"fed by a warp: 3 stages of 8192 bytes: x, y", layouts(low(monkeypatch)))

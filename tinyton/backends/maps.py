@@ -1,0 +1,87 @@
+"""How a launch describes arrays to the kernel that copies boxes of them (CUDA driver API, *Tensor Map Object
+Management*)."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable
+from functools import cache
+
+from ..errors import LaunchError
+from ..passes.boxes import Map
+
+BYTES = 128  # of a map
+KEPT = 1024  # packed arguments that a kernel keeps
+FIRST = 0x210  # where parameters begin in the constants of sm_90: a map is aligned to 64 bytes there
+
+
+class Unmapped(LaunchError):
+    """Arrays cannot be described as a kernel was compiled for: it takes another variant."""
+
+
+class Packer:
+    """Packs the arguments of a launch, of ``kinds`` as `struct` has them, and maps, of which the first lies at
+    ``offset``. ``encode`` makes a map's bytes. What was packed once is remembered."""
+
+    def __init__(self, maps: tuple[Map, ...], kinds: str, offset: int, encode: Callable[..., bytes]):
+        self.maps, self.encode = maps, encode
+        self.pack = struct.Struct(f"{kinds}{offset - struct.calcsize(kinds)}x{f'{BYTES}s' * len(maps)}").pack
+        self.packed: dict[tuple, bytes] = {}
+
+    def __call__(self, *args: object) -> bytes:
+        if (found := self.packed.get(args)) is not None:
+            return found
+        if len(self.packed) >= KEPT:
+            self.packed.clear()
+        out = []
+        for m in self.maps:
+            if (values := m.values(args)) is None:
+                raise Unmapped(f"there is no map of the array of {m.name}")
+            out.append(self.encode(m, *values))
+        found = self.packed[args] = self.pack(*args, *out)
+        return found
+
+
+def offset(binary: bytes, symbol: str, count: int, kinds: str) -> int:
+    """Where the first map lies in the packed parameters of a kernel, behind ``count`` others: the driver tells, if it
+    is recent."""
+    module, function, at = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
+    cuda, size = ctypes.CDLL("libcuda.so.1"), struct.calcsize(kinds)
+    if hasattr(cuda, "cuFuncGetParamInfo") and not cuda.cuModuleLoadData(ctypes.byref(module), binary + b"\0"):
+        found = not cuda.cuModuleGetFunction(ctypes.byref(function), module, symbol.encode())
+        found = found and not cuda.cuFuncGetParamInfo(function, ctypes.c_size_t(count), ctypes.byref(at), None)
+        cuda.cuModuleUnload(module)
+        if found:
+            return at.value
+    return size + -(FIRST + size) % 64
+
+
+@cache
+def _encoder() -> Callable[..., int]:
+    return ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
+
+
+def encoded(m: Map, address: int, extents: tuple[int, ...], strides: tuple[int, ...]) -> bytes:
+    """The driver's map of an array."""
+    rank, room = len(extents), ctypes.create_string_buffer(BYTES + 63)
+    at = -ctypes.addressof(room) % 64 + ctypes.addressof(room)
+    kind = 11 if m.rounds else {1: 0, 2: 1, 4: 2, 8: 4}[m.item]  # tf32, else integers
+    swizzle = {32: 1, 64: 2, 128: 3}[m.swizzle]
+    error = _encoder()(
+        ctypes.c_void_p(at),
+        kind,
+        ctypes.c_uint32(rank),
+        ctypes.c_void_p(address),
+        (ctypes.c_uint64 * rank)(*extents),
+        (ctypes.c_uint64 * max(1, rank - 1))(*strides),
+        (ctypes.c_uint32 * rank)(*m.box),
+        (ctypes.c_uint32 * rank)(*[1] * rank),
+        0,  # not interleaved
+        swizzle,
+        2,  # 128 bytes at once into L2
+        0,  # zeros outside
+    )
+    if error:
+        raise Unmapped(f"the CUDA driver refused the map of {m.name}: error {error}")
+    return ctypes.string_at(at, BYTES)

@@ -1,0 +1,313 @@
+"""Loops that a warp of their own feeds: of the threads of a block, those of one warp have boxes of arrays copied for
+the rounds to come, and do nothing else; all others multiply. The kernel becomes two programs: what tells the first
+where boxes are, and when; and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..dtypes import int32, int64
+from ..ir import Block, Builder, Kernel, Op, Type, Value, uses, walk
+from ..ops import OPS
+from ..ops.feed import Ring
+from .axisinfo import Info
+from .boxes import Box, Boxes, Map, Sum, described
+from .fold import fold
+from .pipeline import _fitting, _loads, _patient
+
+SINCE = 90  # the architecture that has such copies
+EXTRA = 32  # threads
+SHARED = 227 * 1024  # bytes of shared memory that it has for a block
+ALWAYS = False  # for loops that do not say by tt.range(..., warp_specialize=)
+PLAIN = ("for", "while", "if", "store", "assume")  # effects that the copies may pass
+
+
+class Unfed(Exception):
+    """A kernel cannot be two programs."""
+
+
+class Fed:
+    """A loop to be fed: its loads with what places them, as boxes, in groups that are multiplied together."""
+
+    def __init__(self, loop: Op, pairs: list[tuple[Op, Op]], boxes: list[Box], stages: int):
+        (body,) = loop.blocks
+        self.loop, self.pairs, self.stages = loop, pairs, stages
+        self.boxes = {place: box for (_, place), box in zip(pairs, boxes, strict=True)}
+        self.readers: dict[Op, list[Op]] = {}
+        for _, place in pairs:
+            seen = {place.result}
+            for op in body.ops:
+                if not seen.isdisjoint(v for o in (op, *(x for b in op.blocks for x in walk(b))) for v in o.operands):
+                    seen.update(op.results if op.name == "permute" else ())
+                    self.readers.setdefault(place, []).extend([op] * (op.name != "permute"))
+        self.groups: dict[tuple[Op, ...], list[Op]] = {}
+        for _, place in pairs:
+            self.groups.setdefault(tuple(self.readers[place]), []).append(place)
+
+        self.rings = [self._ring(places) for places in self.groups.values()]
+        self.numbers: list[int] = []
+
+    def _ring(self, places: list[Op]) -> Ring:
+        names, types = tuple(self.name(p) for p in places), tuple(p.result.type for p in places)
+        ways = tuple((self.boxes[p].fast, bool(p.attrs["rounded"])) for p in places)
+        return Ring(names, types, ways, self.stages)  # type: ignore[arg-type]
+
+    def name(self, place: Op) -> str:
+        return next(load.result.name for load, other in self.pairs if other is place)
+
+
+def feed(
+    kernel: Kernel, facts: Mapping[Value, Info], divisors: Mapping[str, int], stages: int | None
+) -> tuple[Kernel, tuple[Map, ...], frozenset[str]]:
+    """Before: ``for k: x = load p + k; t = place x; ...``. After: ``produce: for k: send ring k 0`` and ``for k: sent
+    ring; t = received ring; ...; done ring``. That is done to loops whose loads, of those that are multiplied by groups
+    of warps, are all boxes. Gives the maps that the kernel takes too, and the arguments because of whose divisibility
+    they are possible."""
+    count_of, boxes = uses(kernel), Boxes(kernel, facts, divisors)
+    found: dict[Op, Fed] = {}
+    for op in kernel.ops():
+        if op.name == "for" and op.attrs.get("warp_specialize", ALWAYS) and (fed := _fed(op, boxes, stages, count_of)):
+            found[op] = fed
+    if not found or any(OPS[op.name].effect and op.name not in PLAIN for op in kernel.ops()):
+        return kernel, (), frozenset()
+    try:
+        return _split(kernel, found, count_of)
+    except Unfed:
+        return kernel, (), frozenset()
+
+
+def _fed(loop: Op, boxes: Boxes, stages: int | None, count_of: dict[Value, int]) -> Fed | None:
+    """A loop, if it can be fed."""
+    (body,) = loop.blocks
+    many = loop.attrs.get("stages", stages)
+    if many == 1 or any(op.name == "matmul" and op.attrs.get("how") != "wgmma" for op in walk(body)):
+        return None
+    pairs = _loads(loop, count_of)
+    shapes = [boxes.box(load) for load, _ in pairs]
+    for (load, place), box in zip(pairs, shapes, strict=True):
+        fixed = load.result.type.dtype.itemsize == 1 or place.attrs["rounded"]
+        if box is None or fixed and box.fast != place.attrs["inner"]:
+            return None
+    return Fed(loop, pairs, shapes, many or _fitting(pairs)) if pairs else None  # type: ignore[arg-type]
+
+
+def _split(
+    kernel: Kernel, found: dict[Op, Fed], count_of: dict[Value, int]
+) -> tuple[Kernel, tuple[Map, ...], frozenset[str]]:
+    rings: dict[int, Ring] = {}
+    maps: list[Map] = []
+    places = {v: n for n, v in enumerate(kernel.params)}
+    stored = tuple(sorted({places[v] for v in _stored(kernel) if v in places}))
+
+    for fed in found.values():  # rings with the same tiles are used by loops one after the other
+        for ring in fed.rings:
+            same = (n for n, r in rings.items() if r.alike(ring) and n not in fed.numbers)
+            fed.numbers.append(next(same, len(rings)))
+            rings.setdefault(fed.numbers[-1], ring)
+
+    def map_of(fed: Fed, place: Op) -> tuple[int, tuple[int, ...]]:
+        box, t = fed.boxes[place], place.result.type
+        width = min(128 // t.dtype.itemsize, t.shape[box.fast])
+        new = described(box, fed.name(place), places, t.shape[1 - box.fast], t.dtype.itemsize, width)
+        new = replace(new, rounds=bool(place.attrs["rounded"]), stored=tuple(n for n in stored if n != new.base))
+        if new.base in stored:
+            raise Unfed
+        same = next((n for n, m in enumerate(maps) if replace(m, name=new.name) == new), None)
+        if same is None:
+            maps.append(new)
+        return (len(maps) - 1 if same is None else same), new.box
+
+    def asked(fed: Fed) -> list[Op]:
+        """The loop with what is to be sent at the end of each round, of which `_sliced` keeps what that takes; and
+        before it, what of that is the same in all rounds."""
+        (body,) = fed.loop.blocks
+        before, b = Builder(), Builder()
+        inside = {v for op in walk(body) for v in op.results}.union(body.params)
+
+        def place_of(x: Sum, name: str) -> Value:
+            moving = {p: n for p, n in x.items() if not inside.isdisjoint(p)}
+            fixed = _value(before, {p: n for p, n in x.items() if p not in moving}, name)
+            return _value(b, moving | ({(fixed,): 1} if len(moving) < len(x) else {}), name) if moving else fixed
+
+        for number, group in zip(fed.numbers, fed.groups.values(), strict=True):
+            values = [place_of(x, fed.name(p)) for p in group for x in fed.boxes[p].first]
+            parts = tuple(map_of(fed, place) for place in group)
+            b.loc = group[0].loc
+            b.add("send", tuple(values), None, ring=number, parts=parts)
+        return [*before.ops, replace(fed.loop, blocks=(replace(body, ops=(*body.ops, *b.ops)),))]
+
+    sends = _sliced(_each(kernel.body, lambda op: asked(found[op]) if op in found else None))
+    top = [op for op in kernel.body.ops if op in found]
+    last = top and not any("how" in op.attrs for op in _after(kernel.body.ops, top[-1]))
+    free = top[-1] if len(found) == len(top) == 1 and last else None
+
+    def served(op: Op) -> list[Op] | None:
+        if op not in found:
+            return None
+        b = Builder()
+        _serve(b, found[op], count_of)
+        if op is free:
+            b.add("ring_end", (), None)
+        return b.ops
+
+    rest = _each(kernel.body, served)
+    head = Op("produce", (), (), {"rings": rings}, (sends,))
+    body = replace(rest, ops=(head, *rest.ops))
+    needs = frozenset(name for fed in found.values() for box in fed.boxes.values() for name in box.needs)
+    return fold(replace(kernel, body=body)), tuple(maps), needs
+
+
+def _after(ops: tuple[Op, ...], op: Op) -> list[Op]:
+    return [inner for o in ops[ops.index(op) + 1 :] for inner in (o, *(x for b in o.blocks for x in walk(b)))]
+
+
+def _stored(kernel: Kernel) -> set[Value]:
+    """The pointers that are stored to, and what those are made of."""
+    found = {op.operands[0] for op in kernel.ops() if OPS[op.name].writes}
+    for op in reversed(kernel.ops()):
+        if not found.isdisjoint(op.results):
+            found.update(v for v in op.operands if v.type.pointer)
+        for start, param, end, result in op.carried:
+            if result in found or param in found:
+                found.update((start, end))
+    return found
+
+
+def _each(block: Block, change) -> Block:
+    """A block with other ops in place of those that ``change`` gives any for, at any depth."""
+    ops: list[Op] = []
+    for op in block.ops:
+        new = change(op)
+        inner = op if new is not None else replace(op, blocks=tuple(_each(b, change) for b in op.blocks))
+        ops += [inner if op.blocks else op] if new is None else new
+    return replace(block, ops=tuple(ops))
+
+
+def _value(b: Builder, x: Sum, name: str) -> Value:
+    """Appends what adds a sum up."""
+
+    def wide(v: Value) -> Value:
+        return v if v.type.dtype is int64 else b.add("cast", (v,), Type(int64))
+
+    def constant(n: int, dtype=int64) -> Value:
+        return b.add("const", (), Type(dtype), value=n)
+
+    if not x:
+        return constant(0, int32)
+    if len(x) == 1 and (one := next(iter(x.items())))[1] == 1 and len(one[0]) == 1:
+        return one[0][0]  # type: ignore[return-value]
+    total = None
+    for product, n in x.items():
+        part = None if n != 1 or not product else wide(product[0])  # type: ignore[arg-type]
+        rest = product if part is None else product[1:]
+        part = constant(n) if part is None else part
+        for v in rest:
+            part = b.add("mul", (part, wide(v)), Type(int64))  # type: ignore[arg-type]
+        total = part if total is None else b.add("add", (total, part), Type(int64))
+    out = Value(Type(int64), f"{name}_at")
+    b.ops.append(replace(b.ops[-1], results=(out,)))
+    return out
+
+
+def _serve(b: Builder, fed: Fed, count_of: dict[Value, int]) -> None:
+    """Appends the loop of those who multiply."""
+    loop = fed.loop
+    (body,) = loop.blocks
+    patient = _patient(loop, fed.pairs, count_of) if fed.stages > 2 else []
+    gone = {op for pair in fed.pairs for op in pair}
+    numbered = dict(zip(fed.groups, fed.numbers, strict=True))
+    group_of = {p: (numbered[readers], k) for readers, group in fed.groups.items() for k, p in enumerate(group)}
+    waited: set[int] = set()
+    inner = Builder()
+    ends: dict[Op, list[int]] = {}
+    for readers, n in numbered.items():
+        ends.setdefault(readers[-1], []).append(n)
+    for op in body.ops:
+        inner.loc = op.loc
+        if op in group_of:
+            ring, part = group_of[op]
+            if ring not in waited:
+                waited.add(ring)
+                inner.add("sent", (), None, ring=ring)
+            inner.ops.append(Op("received", (), op.results, {"ring": ring, "part": part}, (), op.loc))
+        elif op not in gone:
+            inner.ops.append(replace(op, attrs=op.attrs | {"patient": len(patient)}) if op in patient else op)
+        if patient and op is patient[-1]:
+            for ring in fed.numbers:
+                inner.add("done", (), None, ring=ring, when="later")
+        for ring in ends.get(op, ()) if not patient else ():
+            inner.add("done", (), None, ring=ring, when="now")
+    b.loc = loop.loc
+    sums = {result: start for start, param, _, result in loop.carried if any(param is op.operands[2] for op in patient)}
+    begun = {start: b.add("products_begin", (start,), start.type) for start in sums.values()}
+    block = replace(body, ops=tuple(inner.ops))
+    b.ops.append(replace(loop, operands=tuple(begun.get(v, v) for v in loop.operands), blocks=(block,)))
+    for result in sums:
+        b.add("products_wait", (result,), None)
+    for ring in fed.numbers if patient else ():
+        b.add("done", (), None, ring=ring, when="end")
+
+
+def _sliced(body: Block) -> Block:
+    """What of a program the sends take, with values of its own."""
+    needed: set[Value] = set()
+
+    def sends(op: Op) -> bool:
+        return op.name == "send" or any(inner.name == "send" for b in op.blocks for inner in walk(b))
+
+    def mark(block: Block) -> None:
+        for op in reversed(block.ops):
+            if not (
+                sends(op) or not needed.isdisjoint(op.results) or not needed.isdisjoint(p for _, p, _, _ in op.carried)
+            ):
+                continue
+            needed.update(op.head)
+            flag = op.name == "while" or "stops" in op.attrs  # whether there is another round
+            for k, (start, param, end, result) in enumerate(op.carried):
+                if not needed.isdisjoint((param, result)) or flag and k == 0:
+                    needed.update((start, param, end, result))
+            if op.name == "if":
+                needed.update(b.yields[k] for b in op.blocks for k, v in enumerate(op.results) if v in needed)
+            for inner in op.blocks:
+                mark(inner)
+
+    before = -1
+    while before < len(needed):
+        before = len(needed)
+        mark(body)
+    new: dict[Value, Value] = {}
+
+    def fresh(v: Value) -> Value:
+        return new.setdefault(v, Value(v.type, v.name))
+
+    def clone(block: Block, params: tuple[Value, ...], yields: tuple[Value, ...]) -> Block:
+        ops = []
+        inside = tuple(map(fresh, params))
+        for op in block.ops:
+            results = tuple(v for v in op.results if v in needed)
+            if not (results or sends(op)):
+                continue
+            entry = OPS[op.name]
+            if (
+                any(v.type.shape for v in results)
+                or op.name not in ("send", "for", "while", "if")
+                and (entry.effect or entry.memory or entry.kind == "statement")
+            ):
+                raise Unfed
+            operands = tuple(new.get(v, v) for v in op.head)
+            blocks = []
+            if op.carried:
+                kept = [c for c in op.carried if c[3] in needed]
+                operands += tuple(new.get(start, start) for start, _, _, _ in kept)
+                (inner,) = op.blocks
+                index = inner.params[: len(inner.params) - len(inner.yields)]
+                blocks = [clone(inner, (*index, *(c[1] for c in kept)), tuple(c[2] for c in kept))]
+            else:
+                for inner in op.blocks:
+                    ends = tuple(y for y, v in zip(inner.yields, op.results, strict=True) if v in needed)
+                    blocks.append(clone(inner, inner.params, ends))
+            ops.append(replace(op, operands=operands, results=tuple(map(fresh, results)), blocks=tuple(blocks)))
+        return Block(inside, tuple(ops), tuple(new.get(v, v) for v in yields))
+
+    return clone(body, body.params, ())
