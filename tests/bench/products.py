@@ -232,14 +232,16 @@ def conv(
     scale, bias = (data.normal(co, "float32") for _ in range(2))
     out, pixels = data.empty((pictures, far, far, co), "float16"), pictures * far * far
     fit = [tile for tile in PIXELS if tile[1] <= max(16, tt.next_power_of_2(co))]
+    least = min((16, 32, 64), key=lambda bk: (tt.cdiv(s * c, bk) * bk, -bk))  # multiplies fewest zeros
+    depths = {least, 32 if least == 64 else 64}
     picked = tt.pick_tile((pixels, co), tiles or fit, sm_count=sms or sm_count())
 
     def launches(kernel: Any, chosen: Any) -> list[list[Launch]]:
-        found, args = [], (x, w, scale, bias, out, side, side, far, far, co, pixels)
-        for (bm, bn), bk, warps, stages in product(chosen, (32, 64), (4, 8), (3, 4)):
+        found, args = [], (x, w, scale, bias, out, co, pixels)
+        for (bm, bn), bk, warps, stages in product(chosen, depths, (4, 8), (3, 4)):
             if warps == 4 or bm * bn >= 4096:
                 tile = {"BM": bm, "BN": bn, "BK": bk, "GROUP": 8, "num_warps": warps, "num_stages": stages}
-                meta = {"C": c, "S": s, "STRIDE": stride, **tile}
+                meta = {"H": side, "W": side, "OH": far, "OW": far, "C": c, "S": s, "STRIDE": stride, **tile}
                 found.append([Launch(kernel, (programs(pixels, co, tile),), args, meta)])
         return found
 

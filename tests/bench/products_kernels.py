@@ -143,8 +143,9 @@ def stream_k(a, b, c, M, N, K, BM: tt.constexpr, BN: tt.constexpr, BK: tt.conste
 
 @tt.jit
 def conv(
-    x, w, scale, bias, out, H, W, OH, OW, CO, pixels,
-    C: tt.constexpr, S: tt.constexpr, STRIDE: tt.constexpr,
+    x, w, scale, bias, out, CO, pixels,
+    H: tt.constexpr, W: tt.constexpr, OH: tt.constexpr, OW: tt.constexpr, C: tt.constexpr,
+    S: tt.constexpr, STRIDE: tt.constexpr,
     BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr, GROUP: tt.constexpr,
 ):  # fmt: skip
     """``out = silu(conv(x, w) * scale + bias)`` of pictures [N, H, W, C], for a window of S by S, in the order of w
@@ -154,15 +155,14 @@ def conv(
     p, o = row * BM + tt.arange(0, BM), col * BN + tt.arange(0, BN)
     picture, top, left = p // (OH * OW), p // OW % OH * STRIDE - S // 2, p % OW * STRIDE - S // 2
     acc = tt.zeros((BM, BN), tt.float32)
-    for k0 in range(0, S * S * C, BK):
-        k = k0 + tt.arange(0, BK)
-        spot = k0 // C if C % BK == 0 else k // C  # of the window, for the round or for each element
-        y, z = top[:, None] + spot // S, left[:, None] + spot % S
-        seen = (p[:, None] < pixels) & (y >= 0) & (y < H) & (z >= 0) & (z < W)
-        at = x + ((picture[:, None] * H + y) * W + z) * C + (k - spot * C)
-        here = tt.load(at, mask=seen & (k < S * S * C), other=0)
-        weight = tt.load(w + o[:, None] * (S * S * C) + k, mask=(o[:, None] < CO) & (k < S * S * C), other=0)
-        acc = tt.dot(here, weight.T, acc)
+    rounds = tt.cdiv(S * C, BK)
+    for t in range(S * rounds):
+        dy, k = t // rounds, t % rounds * BK + tt.arange(0, BK)  # a row of the window: of the picture, it is one piece
+        y, z = top[:, None] + dy, left[:, None] * C + k
+        seen = (p[:, None] < pixels) & (y >= 0) & (y < H) & (z >= 0) & (z < W * C) & (k < S * C)
+        here = tt.load(x + (picture[:, None] * H + y) * W * C + z, mask=seen, other=0)
+        at = w + (o[:, None] * S + dy) * S * C + k
+        acc = tt.dot(here, tt.load(at, mask=(o[:, None] < CO) & (k < S * C), other=0).T, acc)
     acc = acc * tt.load(scale + o, mask=o < CO, other=0) + tt.load(bias + o, mask=o < CO, other=0)
     tt.store(out + p[:, None] * CO + o, acc / (1 + tt.exp(-acc)), mask=(p[:, None] < pixels) & (o < CO))
 

@@ -157,25 +157,23 @@ def stream_k(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.conste
 
 @jit
 def conv(
-    x, w, scale, bias, out, H, W, OH, OW, CO, pixels,
-    C: tl.constexpr, S: tl.constexpr, STRIDE: tl.constexpr,
+    x, w, scale, bias, out, CO, pixels,
+    H: tl.constexpr, W: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr, C: tl.constexpr,
+    S: tl.constexpr, STRIDE: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     row, col = place(tl.program_id(0), pixels, CO, BM, BN, GROUP)
     p, o = row * BM + tl.arange(0, BM), col * BN + tl.arange(0, BN)
     picture, top, left = p // (OH * OW), p // OW % OH * STRIDE - S // 2, p % OW * STRIDE - S // 2
     acc = tl.zeros((BM, BN), tl.float32)
-    at_w = w + (o % CO)[None, :] * (S * S * C) + tl.arange(0, BK)[:, None]
-    for k0 in range(0, S * S * C, BK):
-        k = k0 + tl.arange(0, BK)
-        spot = k0 // C if C % BK == 0 else (k // C)[None, :]
-        y, z = top[:, None] + spot // S, left[:, None] + spot % S
-        seen = (p[:, None] < pixels) & (y >= 0) & (y < H) & (z >= 0) & (z < W)
-        at = x + ((picture[:, None] * H + y) * W + z) * C + (k[None, :] - spot * C)
-        here = tl.load(at, mask=seen & (k[None, :] < S * S * C), other=0)
-        weight = tl.load(at_w, mask=k[:, None] < S * S * C, other=0)
-        acc = tl.dot(here, weight, acc)
-        at_w += BK
+    rounds: tl.constexpr = (S * C + BK - 1) // BK
+    for t in range(S * rounds):
+        dy, k = t // rounds, t % rounds * BK + tl.arange(0, BK)
+        y, z = top[:, None] + dy, left[:, None] * C + k[None, :]
+        seen = (p[:, None] < pixels) & (y >= 0) & (y < H) & (z >= 0) & (z < W * C) & (k[None, :] < S * C)
+        here = tl.load(x + (picture[:, None] * H + y) * W * C + z, mask=seen, other=0)
+        at = w + ((o % CO)[None, :] * S + dy) * S * C + k[:, None]
+        acc = tl.dot(here, tl.load(at, mask=k[:, None] < S * C, other=0), acc)
     acc = acc * tl.load(scale + o % CO)[None, :] + tl.load(bias + o % CO)[None, :]
     acc = acc / (1 + tl.exp(-acc))
     at = out + p[:, None] * CO + o[None, :]
