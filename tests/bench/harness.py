@@ -60,7 +60,15 @@ def device_times(calls: dict[str, Call], rounds: int, repeats: int = 12) -> dict
 # -- data --------------------------------------------------------------------------------------------------------------
 
 
-class NumPyData:
+class Device:
+    """What cases ask about the executor in use."""
+
+    @property
+    def sm_count(self) -> int:
+        return tt.backends.current().sm_count
+
+
+class NumPyData(Device):
     """Fresh arrays of the executor in use, and NumPy to say what a kernel is to make of them."""
 
     xp = np
@@ -95,7 +103,7 @@ class NumPyData:
         return np.vectorize(math.erf)(x)
 
 
-class TorchData:
+class TorchData(Device):
     """The same in torch's words."""
 
     xp = torch
@@ -146,7 +154,7 @@ class Absent:
         return Absent(self.shape[::-1], self.dtype)
 
 
-class NoData:
+class NoData(Device):
     """Arrays that take no memory, for cases that are never run."""
 
     xp = np
@@ -211,21 +219,31 @@ def in_order(launches: list[Launch]) -> Call:
     return call
 
 
-def check(data: Any, case: Case, call: Call) -> None:
-    """Runs ``call`` on poisoned results and compares them with what is wanted."""
+def check(data: Any, case: Case, call: Call) -> float:
+    """Runs ``call`` on poisoned results and compares them with what is wanted; their `distance` from that."""
     for out in case.outs:
         data.poison(out)
     for launch in case.before:
         launch()
     call()
-    for k, (out, want) in enumerate(zip(case.outs, case.want(), strict=True)):
-        got = data.wide(out)
+    wanted, found = case.want(), [data.wide(out) for out in case.outs]
+    for k, (out, got, want) in enumerate(zip(case.outs, found, wanted, strict=True)):
         assert got.shape == want.shape, f"result {k} is {tuple(got.shape)}, the wanted one {tuple(want.shape)}"
         dtype = str(out.dtype).removeprefix("torch.")
         rtol = case.rtol or RTOL.get(dtype, 0)
         error = abs(got - want)
         limit = rtol * (abs(want) + abs(want).mean()) + TINY.get(dtype, 0) if rtol else error * 0
         assert bool((error <= limit).all()), f"result {k} ({dtype}) is wrong by up to {float(error.max()):.3g}"
+    return distance(found, wanted)
+
+
+def distance(found: Sequence[Any], wanted: Sequence[Any]) -> float:
+    """The norm of the error of a result, as a share of the norm of what is wanted; of several results, the largest."""
+
+    def norm(x: Any) -> float:
+        return float((x * x).sum()) ** 0.5
+
+    return max(norm(got - want) / (norm(want) or 1) for got, want in zip(found, wanted, strict=True))
 
 
 def fastest(ways: Iterable[T], call: Callable[[T], Call]) -> T:
@@ -241,14 +259,14 @@ def fastest(ways: Iterable[T], call: Callable[[T], Call]) -> T:
     return min(timed)[2]
 
 
-def measure(data: Any, case: Case, rounds: int) -> tuple[dict[str, float], dict[str, object]]:
+def measure(data: Any, case: Case, rounds: int, errors: bool = False) -> tuple[dict[str, float], dict[str, object]]:
     """GB/s of tinyton, of the peers that are here and of what is beside, all but that checked, and timed in turn; and
-    what to tell of them."""
+    what to tell of them. With ``errors``, ours may be twice torch's, if that gives its results."""
     for launch in case.before:
         launch()
-    ours, left = fastest(case.ours, in_order), []
+    ours, left, notes = fastest(case.ours, in_order), [], {}
     calls = {"tinyton": in_order(ours)}
-    check(data, case, calls["tinyton"])
+    off = check(data, case, calls["tinyton"])
     if triton and (ways := list(case.triton)):
         try:
             calls["triton"] = in_order(fastest(ways, in_order))
@@ -261,9 +279,20 @@ def measure(data: Any, case: Case, rounds: int) -> tuple[dict[str, float], dict[
             calls["torch"] = fastest(found, lambda way: way)
         except Exception as error:
             left.append(f"torch is left out: {first_line(error)}")
+    if errors and "torch" in calls and (theirs := given_back(data, calls["torch"](), case.want())) is not None:
+        notes["errors"] = f"{off:.2g}, torch's {theirs:.2g}"
+        assert off <= 2 * theirs, f"the error is {notes['errors']}"
     calls |= {name: in_order(fastest(found, in_order)) for name, found in case.beside.items()}
     figures = {name: case.nbytes / t / 1e9 for name, t in device_times(calls, rounds).items()}
-    return figures, costs(ours) | ({"note": "; ".join(left)} if left else {})
+    return figures, notes | costs(ours) | ({"note": "; ".join(left)} if left else {})
+
+
+def given_back(data: Any, result: Any, wanted: tuple) -> float | None:
+    """The error of what a peer has given back, if that is its results."""
+    found = result if isinstance(result, tuple) else (result,)
+    if [x.numel() for x in found if hasattr(x, "numel")] != [want.numel() for want in wanted]:
+        return None
+    return distance([data.wide(x).reshape(want.shape) for x, want in zip(found, wanted, strict=True)], wanted)
 
 
 def costs(launches: list[Launch]) -> dict[str, object]:
