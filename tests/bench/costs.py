@@ -58,12 +58,14 @@ def signature(launch: Launch) -> dict[str, str]:
             return f"*{x.dtype}:16"
         return "float32" if isinstance(x, float) else f"int32{':16' * (x % 16 == 0)}"
 
-    return {name: of(x) for name, x in zip(launch.kernel.runtime, launch.args, strict=False)}
+    given = zip(launch.kernel.runtime, launch.args, strict=False)
+    return {name: of(x) for name, x in given if x is not None}
 
 
 def cost(launch: Launch) -> dict[str, int]:
     share = launch.meta.get("num_warps") is None
-    built = tt.compile(launch.kernel, signature(launch), target=TARGET, share=share, **launch.meta)
+    absent = {name: None for name, x in zip(launch.kernel.runtime, launch.args, strict=False) if x is None}
+    built = tt.compile(launch.kernel, signature(launch), target=TARGET, share=share, **launch.meta, **absent)
     if "C75" in built.told:  # products that wait for each other
         raise RuntimeError(built.told)
     return {

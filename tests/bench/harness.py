@@ -315,7 +315,9 @@ def distinct(works: Iterable[Any]) -> list[Launch]:
         with contextlib.suppress(Exception):  # what is wrong will be said when it is measured
             case = work.make(NoData())
             for launch in (x for ways in (case.ours, case.triton, *case.beside.values()) for way in ways for x in way):
-                args = [x.dtype if isinstance(x, Absent) else (type(x), x == 1, x % 16 == 0) for x in launch.args]
+                args = [
+                    x.dtype if isinstance(x, Absent) else (type(x), x == 1, (x or 0) % 16 == 0) for x in launch.args
+                ]
                 found[launch.kernel, str(args), str(sorted(launch.meta.items(), key=str))] = launch
     launches = list(found.values())
     random.Random(0).shuffle(launches)
