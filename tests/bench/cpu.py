@@ -181,7 +181,7 @@ def works() -> list[Work]:
     found += [
         Work(f"row sums {n // cols}x{cols}", 1.0, partial(row_sums, rows=n // cols, cols=cols)) for cols in widths
     ]
-    return [*found, Work("matmul 512", 0.3, partial(product, n=512), "GF/s")]
+    return [*found, *(Work(f"matmul {n}", 0.5, partial(product, n=n), "GF/s") for n in (512, 1024))]
 
 
 # -- time --------------------------------------------------------------------------------------------------------------
