@@ -1,4 +1,5 @@
 """What the kernels of the benchmarks cost a multiprocessor: registers a thread, bytes that spill, shared memory.
+Whether products wait for each other, is a cost, too.
 
     TINYTON_COMPILER=nvrtc python tests/bench/costs.py [--write]
 
@@ -25,7 +26,7 @@ from tinyton.backends.cuda import compiler
 TARGET = "sm_90a"
 MORE = {  # ways of a work beside the first one, by tile and warps
     "matmul f16 1024": [{"BM": 128, "BN": 256}, {"BM": 128, "BN": 128, "num_warps": 4}],
-    "attention": [{"BM": 128, "BN": 128, "num_warps": 4}, {"BM": 128, "BN": 64, "num_warps": 4}],
+    "attention 4x32": [{"BM": 128, "BN": 128, "num_warps": 4}, {"BM": 128, "BN": 64, "num_warps": 4}],
 }
 FILE = Path(__file__).with_name("costs.json")
 
@@ -66,9 +67,8 @@ def cost(launch: Launch) -> dict[str, int]:
     share = launch.meta.get("num_warps") is None
     absent = {name: None for name, x in zip(launch.kernel.runtime, launch.args, strict=False) if x is None}
     built = tt.compile(launch.kernel, signature(launch), target=TARGET, share=share, **launch.meta, **absent)
-    if "C75" in built.told:  # products that wait for each other
-        raise RuntimeError(built.told)
     return {
+        "waits": int("C75" in built.told),  # the assembler's warning that products wait for each other
         "registers": built.registers,
         "spills": built.spills,
         "shared": built.shared_bytes,
