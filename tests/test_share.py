@@ -46,17 +46,17 @@ def block(text, dtype, **meta):
     [
         *[("float32", n, (max(2, n // 4), 64 if n < 8 else 512 // n)) for n in (2, 4, 8, 32, 64, 128, 256)],
         *[("float32", n, (128, 1)) for n in (512, 1024, 4096)],
-        *[("float16", 256, (32, 4)), ("bfloat16", 512, (64, 2)), ("float64", 128, (64, 2)), ("float64", 256, (128, 1))],
+        *[("float16", 256, (16, 8)), ("bfloat16", 1024, (64, 2)), ("float64", 128, (64, 2)), ("float64", 256, (128, 1))],
         *[("int8", 1024, (64, 2)), ("int8", 32, (2, 64)), ("float32", 1, (1, 128)), ("float32", 100, (32, 4))],
     ],
 )
-def test_a_thread_moves_sixteen_bytes(dtype, size, want):
+def test_a_thread_moves_sixteen_bytes_or_elements(dtype, size, want):
     threads, programs = block(ADD, dtype, BLOCK=size)
     assert (threads, programs) == want and threads * programs == BLOCK
 
 
 @pytest.mark.parametrize(
-    ("size", "want"), [(8, (2, 64)), (32, (4, 32)), (64, (8, 16)), (256, (32, 4)), (512, (32, 4)), (1024, (128, 1))]
+    ("size", "want"), [(8, (2, 64)), (32, (4, 32)), (64, (8, 16)), (256, (32, 4)), (1024, (32, 4)), (2048, (128, 1))]
 )
 def test_rows_that_a_warp_can_reduce(size, want):
     assert block(SOFTMAX, "float32", BLOCK=size) == want
@@ -236,6 +236,14 @@ def k(x, out, n, BLOCK: tt.constexpr, LOOP: tt.constexpr):
         total += tt.load(x + j)
     tt.store(out + tt.program_id(0), tt.sum(tt.exp(total), 0))
 """
+TOTAL = """
+@tt.jit
+def k(x, out, n, BLOCK: tt.constexpr):
+    total = 0.0
+    for i in range(n):
+        total += tt.sum(tt.load(x + i * BLOCK + tt.arange(0, BLOCK)))
+    tt.store(out + tt.program_id(0), total)
+"""
 
 
 @pytest.mark.parametrize(
@@ -247,7 +255,10 @@ def k(x, out, n, BLOCK: tt.constexpr, LOOP: tt.constexpr):
         (ADD, {"BLOCK": 4096}, 512, 1),
         (ROWS, {"BLOCK": 256, "LOOP": False}, 32, 4),
         (ROWS, {"BLOCK": 4096, "LOOP": False}, 128, 1),
+        (ROWS, {"BLOCK": 1024, "LOOP": False}, 32, 4),
+        (ROWS, {"BLOCK": 1024, "LOOP": True}, 128, 1),
         (ROWS, {"BLOCK": 4096, "LOOP": True}, 256, 1),
+        (TOTAL, {"BLOCK": 8192}, 128, 1),
         (ROWS, {"BLOCK": 16384, "LOOP": False}, 512, 1),
     ],
 )

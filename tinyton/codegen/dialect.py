@@ -123,9 +123,18 @@ struct Reach {{  // of operands of divisions
         return least >= 0x1affffff && most <= 0x1p100f && low >= 0x33800000 && high <= 0x4b800000;
     }}
 }};""",
+        "exp_float": """
+{fn} float exp_float(float x) {{  // within 3.3 units in the last place to 16, 7 to 87; below 1.2e-38, 0
+    const float t = fmaf(x, 1.44269502f, -7.62939453e-06f);  // less than was rounded off, so that the rest is above 0
+    return power_of_2(t) * (1.0f + __saturatef(fmaf(-t, 0.693147182f, x)));
+}}""",
+        "exp2_float": """
+{fn} float exp2_float(float x) {{  // within 2.1 units in the last place; below 1.2e-38, 0
+    return power_of_2(x);
+}}""",
         "sigmoid_float": """
-{fn} float sigmoid_float(float x) {{  // within 3.9 units in the last place
-    return reciprocal(1.0f + expf(-x));
+{fn} float sigmoid_float(float x) {{  // within 4.3 units in the last place
+    return reciprocal(1.0f + exp_float(-x));
 }}""",
         "tanh_float": """
 {fn} float tanh_float(float x) {{  // within 2.1 units in the last place

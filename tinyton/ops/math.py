@@ -71,8 +71,8 @@ def _np_sigmoid(x):
     return x.dtype.type(1) / (x.dtype.type(1) + np.exp(-x))
 
 
-exp = _unary("exp", "e to the power of ``x``.", np.exp, _exp)
-exp2 = _unary("exp2", "2 to the power of ``x``.", np.exp2)
+exp = _unary("exp", "e to the power of ``x``; of float32 on CUDA, what is below 1.2e-38 is 0.", np.exp, _exp)
+exp2 = _unary("exp2", "2 to the power of ``x``; of float32 on CUDA, what is below 1.2e-38 is 0.", np.exp2)
 log = _unary("log", "The natural logarithm; NaN below 0, -inf at 0.", np.log)
 sqrt = _unary("sqrt", "The square root, correctly rounded.", np.sqrt)
 rsqrt = _unary("rsqrt", "``1 / sqrt(x)``.", lambda x: x.dtype.type(1) / np.sqrt(x))

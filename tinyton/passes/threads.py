@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from ..ir import Kernel
+from ..ir import LOOPS, Kernel, Type, walk
 from ..ops import OPS
 from .plan import padded
 
@@ -18,22 +18,34 @@ class Together(Exception):
 
 
 def choose_threads(kernel: Kernel) -> int:
-    """The compiler's choice for a GPU: 128 threads, and up to 512 for large tiles: as many as move 16 bytes each where
-    all is done element by element, and as many as hold 32 elements each of what is reduced, 16 where loops carry tiles,
-    too, and 64 of what is scanned. 256, where that leaves each 64 sums of a product."""
+    """The compiler's choice for a GPU: 128 threads, and up to 512 for large tiles: as many as `move` a part each where
+    all is done element by element, and as many as hold 32 elements each of what is reduced (64 in loops, 16 where loops
+    carry tiles, too), and 64 of what is scanned. 256, where that leaves each 64 sums of a product."""
     ops = tuple(kernel.ops())
     # >>> stage 8
     if sums := [prod(op.result.type.shape) for op in ops if op.name == "matmul"]:
         return 2 * BLOCK if max(sums) >= 64 * 2 * BLOCK else BLOCK
     # <<<
     if all(OPS[op.name].moves or OPS[op.name].kind != "statement" and not OPS[op.name].apart for op in ops):
-        places = {op.operands[0].type for op in ops if OPS[op.name].moves}
-        wanted = [prod(padded(t.shape)) * t.dtype.itemsize // 16 for t in places]
+        wanted = [move(op.operands[0].type) for op in ops if OPS[op.name].moves]
     else:
-        carried = any(param.type.shape for op in ops for _, param, _, _ in op.carried)
-        shares = {"reduce": 16 if carried else 32, "scan": 64}
-        wanted = [prod(padded(op.operands[0].type.shape)) // shares[op.name] for op in ops if op.name in shares]
+        again = {inner for op in ops if op.name in LOOPS for block in op.blocks for inner in walk(block)}
+        wanted = []
+        for op in ops:
+            if op.name in ACROSS:
+                share = 64 if op.name == "scan" or op in again else 32
+                share = 16 if op.name == "reduce" and carries_tiles(kernel) else share
+                wanted.append(prod(padded(op.operands[0].type.shape)) // share)
     return min(max([BLOCK, *wanted]), 4 * BLOCK)
+
+
+def move(tile: Type) -> int:
+    """How many threads move a tile, each 16 bytes, or 16 elements of fewer bytes than four."""
+    return prod(padded(tile.shape)) * (tile.dtype.itemsize if tile.dtype.itemsize > 2 else 1) // 16
+
+
+def carries_tiles(kernel: Kernel) -> bool:
+    return any(param.type.shape for op in kernel.ops() for _, param, _, _ in op.carried)
 
 
 def blocks_at_once(threads: int, held_bytes: int, ahead: bool) -> int | None:
@@ -46,19 +58,18 @@ def blocks_at_once(threads: int, held_bytes: int, ahead: bool) -> int | None:
 
 
 def tile_threads(kernel: Kernel) -> int:
-    """The threads that a program has work for, 128 at most: each moves 16 bytes at once, and has at most sixteen of the
-    elements that it only computes. Fewer than 128 are for programs that share a block and do not meet in it; to reduce
-    a tile, they must be in one warp, with eight to sixteen elements each. A whole warp, so that programs do not wait
+    """The threads that a program has work for, 128 at most: as many as `move` a part each, with at most sixteen of the
+    elements that are only computed. Fewer than 128 are for programs that share a block and do not meet in it; to reduce
+    a tile, they must be in one warp, with 8 to 32 elements each (16 where loops carry tiles). A whole warp, so that programs do not wait
     for each other in it, have those that may loop for long, stop, or reduce in branches and loops."""
     ops = tuple(kernel.ops())
     shapes = {v.type.shape for op in ops for v in (*op.operands, *op.results)}
     most = max((prod(padded(shape)) for shape in shapes), default=1)
     reduces = any(op.name in ACROSS for op in ops)
-    if reduces and most > 16 * WARP:
+    if reduces and most > (16 if carries_tiles(kernel) else 32) * WARP:
         return BLOCK
-    places = {op.operands[0].type for op in ops if OPS[op.name].memory}
-    moved = max((prod(padded(t.shape)) * t.dtype.itemsize for t in places), default=0)
-    threads = min(most // 8, WARP) if reduces else max(most, moved) // 16
+    moving = max((move(op.operands[0].type) for op in ops if OPS[op.name].memory), default=0)
+    threads = min(most // 8, WARP) if reduces else max(most // 16, moving)
     if any(op.name in ("while", "device_assert") or "stops" in op.attrs or op.blocks and reduces for op in ops):
         threads = max(threads, WARP)
     return min(max(threads, min(most, 2)), BLOCK)
