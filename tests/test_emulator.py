@@ -252,6 +252,8 @@ KINDS = {
     "f16": ("unsigned short", np.float16, "float", 16),
     "bf16": ("unsigned short", ml_dtypes.bfloat16, "float", 16),
     "tf32": ("float", np.float32, "float", 8),
+    "e4m3": ("unsigned char", ml_dtypes.float8_e4m3fn, "float", 32),
+    "e5m2": ("unsigned char", ml_dtypes.float8_e5m2, "float", 32),
     "s8": ("signed char", np.int8, "int", 32),
     "u8": ("unsigned char", np.uint8, "int", 32),
 }
@@ -367,9 +369,10 @@ def test_boxes_of_arrays(card):
 @pytest.mark.skipif(nvcc.find("nvcc") is None, reason="nvcc is not installed: pip install 'tinyton[nvcc]'")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_nvcc_takes_these_texts(arch):
-    texts = [*map(product, KINDS), F64, MATRICES, COPIES.replace("LATER", "0"), *[BOXES] * (arch == "sm_90a")]
+    known = [kind for kind in KINDS if arch == "sm_90a" or kind not in ("e4m3", "e5m2")]
+    texts = [*map(product, known), F64, MATRICES, COPIES.replace("LATER", "0"), *[BOXES] * (arch == "sm_90a")]
     text = "\n".join(f"namespace t{k} {{{one}}}" for k, one in enumerate(texts))
-    assert nvcc.to_ptx(text, arch, ["-std=c++17"]).count(b"mma.sync") == 6
+    assert nvcc.to_ptx(text, arch, ["-std=c++17"]).count(b"mma.sync") == len(known) + 1
 
 
 PRODUCT = """
@@ -400,7 +403,9 @@ def factors(kind):
 
 
 @pytest.mark.parametrize("tile", [(64, 64, 32), (16, 32, 64), (128, 32, 64)], ids=str)
-@pytest.mark.parametrize("kind, warps", [("f16", 1), ("f16", 4), ("bf16", 8), ("tf32", 4), ("s8", 4), ("u8", 1)])
+@pytest.mark.parametrize(
+    "kind, warps", [("f16", 1), ("f16", 4), ("bf16", 8), ("tf32", 4), ("e4m3", 4), ("s8", 4), ("u8", 1)]
+)
 def test_products_of_tiles(kind, warps, tile, monkeypatch):
     """Through a ring of copies: by warps, and by warp-groups where the tile is large enough."""
     choose("emulator", monkeypatch)

@@ -11,6 +11,7 @@ from conftest import Guarded, kernel, mappings, same_bits
 
 NP = {d.name: np.dtype(d.name if d.name != "bfloat16" else ml_dtypes.bfloat16) for d in tt.dtypes.ALL}
 FLOATS = ("float16", "bfloat16", "float32", "float64")
+NARROW = ("float8_e4m3fn", "float8_e5m2", "float16", "bfloat16")
 M, N = 16, 32
 SUMMED = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "uint32", "uint16": "uint32"}
 AXES = {"all": None, "rows": 0, "columns": 1, "last": -1}
@@ -41,7 +42,7 @@ def tile(dtype):
     rng = np.random.default_rng(5)
     if dtype == "bool":
         return rng.random((M, N)) < 0.5
-    if dtype not in FLOATS:
+    if dtype not in (*FLOATS, *NARROW):
         return rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, (M, N), dtype, endpoint=True)
     return rng.standard_normal((M, N)).astype(NP[dtype])
 
@@ -67,18 +68,18 @@ def test_reduction(mapping, op, dtype):
         same_bits(got[: len(want)], want)
         return
     kind = NP[SUMMED.get(dtype, dtype)]
-    wide = x.astype(np.longdouble if dtype == "float64" else np.float64 if dtype in FLOATS else kind)
+    wide = x.astype(np.longdouble if dtype == "float64" else np.float64 if dtype in (*FLOATS, *NARROW) else kind)
     with np.errstate(over="ignore"):
         parts = [wide.sum(dtype=wide.dtype)], wide.sum(0, dtype=wide.dtype), wide.sum(1, dtype=wide.dtype)
     want = np.concatenate([*parts, parts[2]])
-    if dtype not in FLOATS:
+    if dtype not in (*FLOATS, *NARROW):
         same_bits(sums, want.astype(kind))
         return
     size = np.concatenate([[np.abs(wide).sum()], np.abs(wide).sum(0), np.abs(wide).sum(1)])
     size = np.concatenate([size, size[-M:]])
-    unit = 2.0**-53 if dtype == "float64" else 2.0**-24  # 16-bit floats are added in float32
+    unit = 2.0**-53 if dtype == "float64" else 2.0**-24  # narrow floats are added in float32
     allowed = 10 * unit * size
-    if dtype in ("float16", "bfloat16"):
+    if dtype in NARROW:
         allowed = allowed + np.abs(want) * float(ml_dtypes.finfo(NP[dtype]).eps) / 2
     assert (np.abs(sums.astype(wide.dtype) - want) <= allowed).all()
 

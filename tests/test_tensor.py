@@ -15,6 +15,8 @@ from tinyton.layout import accumulators, outer
 from tinyton.specialize import Specialization, parse
 
 FLOATS = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}
+BYTES = {"float8_e4m3fn": ml_dtypes.float8_e4m3fn, "float8_e5m2": ml_dtypes.float8_e5m2}
+FLOATS |= BYTES
 KINDS = {**FLOATS, "int8": np.int8, "uint8": np.uint8}
 SUMS = {"int8": "int32", "uint8": "int32", "float64": "float64"}  # of others, float32
 CARDS = {"outer": CUDA, "mma": CUDA.on((8, 0)), "wgmma": CUDA.on((9, 0))}
@@ -115,6 +117,14 @@ def test_wide_kinds_turned(card, turned, rng):
     close(*multiply("float64", (64, 64, 40), (32, 32, 8), rng, turned), 2.0**-50)
     unit = 2.0**-20 if card == "outer" else 2.0**-10
     close(*multiply("float32", (128, 64, 80), (64, 64, 16), rng, turned, precision="tf32"), unit)
+
+
+@pytest.mark.parametrize("turned", TURNED, ids=WORDS)
+@pytest.mark.parametrize("kind", BYTES)
+@pytest.mark.parametrize("card", CARDS, indirect=True)
+def test_float8_turned(card, kind, turned, rng):
+    close(*multiply(kind, (128, 64, 128), (64, 64, 64), rng, turned, num_warps=4))
+    close(*multiply(kind, (50, 40, 72), (32, 32, 32), rng, turned, True, num_warps=2))
 
 
 @pytest.mark.parametrize("num_stages", [1, 2, 3, 5])
@@ -264,6 +274,9 @@ def test_the_best_instruction_that_card_and_tiles_allow():
     assert how(threads=512, BM=64, BN=128) == "mma"  # groups would have too few columns
     assert how(threads=16) is None and how(BN=8) is None and how(BK=8) is None
     assert how(kind="float64", SUM=tt.float64) == "mma" and how(OPENCL) is None
+    kind = "float8_e5m2"
+    assert how(kind=kind) == "wgmma" and how(CUDA.on((8, 9)), kind=kind) == how(kind=kind, BEST="mma") == "mma"
+    assert how(CARDS["mma"], kind=kind) == how(kind=kind, BEST="fma") == "outer"
     assert how(kind="float32") == how(kind="float32", PRECISION="ieee") == "outer"
     assert how(kind="float32", BM=16, BN=16, threads=128) is None  # two sums a thread
     assert how(kind="float32", PRECISION="tf32") == how(kind="float32", PRECISION="tf32", TA=1, TB=1) == "wgmma"
@@ -333,6 +346,9 @@ def test_an_explanation_says_what_is_chosen_and_why():
     assert re.search(r"loop in line \d+: 3 stages of 8192 bytes: x, y", told)
     told = layouts(lowered(matmul, SIGNATURE | {"a": "*float32:16", "b": "*float32:16"}, **PLAIN))
     assert "by threads (fma): float32 is multiplied in full" in told
+    bytes_ = SIGNATURE | {"a": "*float8_e5m2:16", "b": "*float8_e5m2:16"}
+    assert "turned one by one, which is slow" in layouts(lowered(matmul, bytes_, **PLAIN))
+    assert "turned" not in layouts(lowered(matmul, bytes_, **PLAIN | {"TB": 1}))
     assert "wgmma takes 128 threads and 64 rows" in layouts(lowered(matmul, SIGNATURE, threads=64, **PLAIN))
 
 

@@ -53,8 +53,6 @@ ABSENT = {
     "float4_e2m1fn": "Blackwell.*ct.float16",
     "float8_e8m0fnu": "Blackwell",
     "float8_e5m3fnu": "Blackwell",
-    "float8_e4m3fn": "not in this build.*ct.float16 or ct.bfloat16",
-    "float8_e5m2": "not in this build.*ct.float16 or ct.bfloat16",
     "tfloat32": "not in this build.*float32",
     "grid_dependency_control_wait": "not in this build.*leave it out",
     "grid_dependency_control_launch_dependents": "not in this build.*leave it out",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import backends
-from .dtypes import DType, bfloat16, float32, from_numpy, pack, unpack
+from .dtypes import BY_NAME, DType, float32, from_numpy, pack, unpack
 from .errors import BackendError, KernelTypeError, LaunchError
 
 
@@ -48,11 +48,11 @@ class DeviceArray:
         return tuple(prod(self.shape[d + 1 :]) * self.dtype.itemsize for d in range(len(self.shape)))
 
     def numpy(self) -> np.ndarray:
-        """A copy on the host, when all launches before it are done. bfloat16 comes as float32."""
+        """A copy on the host, when all launches before it are done. bfloat16 and float8 come as float32."""
         out = np.empty(self.shape, self.dtype.numpy)
         if out.size:
             self.executor.read(self.handle, out)
-        return unpack(out, bfloat16) if self.dtype is bfloat16 else out
+        return unpack(out, self.dtype) if self.dtype.foreign else out
 
     def data_ptr(self) -> int:
         """The address on the device (cuda only)."""
@@ -103,10 +103,10 @@ def to_device(array: Any, dtype: Any = None) -> DeviceArray:
     """A copy of a NumPy array (any strides) on the device; ``dtype`` converts, for example to ``tt.bfloat16``."""
     host = np.asarray(array)
     element = from_numpy(host.dtype if dtype is None else dtype)
-    if host.dtype.name == "bfloat16":
-        data = host.view(np.uint16) if element is bfloat16 else pack(host.astype(np.float32), element)
+    if (source := BY_NAME.get(host.dtype.name)) and source.foreign:
+        data = host.view(source.numpy) if source is element else pack(host.astype(np.float32), element)
     else:
-        data = pack(host, element) if host.dtype != element.numpy or element is bfloat16 else host
+        data = pack(host, element) if host.dtype != element.numpy or element.foreign else host
     out = empty(host.shape, element)
     if out.size:
         out.executor.write(out.handle, np.ascontiguousarray(data))
@@ -152,7 +152,8 @@ def from_dlpack(name: str, x: Any) -> Any:
     except Exception as error:
         raise LaunchError(f"argument {name}: this {type(x).__name__} is not shared through DLPack: {error}") from None
     known = {(kind, bits): f"{c}{bits // 8}" for kind, c in enumerate("iuf") for bits in (8, 16, 32, 64)}
-    known |= {(6, 8): "?", (4, 16): _bfloat16(), (2, 8): None}
+    known |= {(6, 8): "?", (4, 16): _foreign("bfloat16"), (2, 8): None}
+    known |= {(10, 8): _foreign("float8_e4m3fn"), (12, 8): _foreign("float8_e5m2")}
     dtype: Any = known.get((t.code, t.bits)) if t.lanes == 1 else None
     if dtype is None:
         raise KernelTypeError(
@@ -171,13 +172,13 @@ def from_dlpack(name: str, x: Any) -> Any:
     return np.asarray(array).view(dtype)
 
 
-def _bfloat16() -> Any:
-    """NumPy's type for the elements of bfloat16, if there is one."""
+def _foreign(name: str) -> Any:
+    """NumPy's type for elements that it does not have by itself, if there is one."""
     try:
         import ml_dtypes
     except ImportError:
         return None
-    return ml_dtypes.bfloat16
+    return getattr(ml_dtypes, name)
 
 
 Span = tuple[int, int]  # addresses, from the first byte to behind the last

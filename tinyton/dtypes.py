@@ -15,8 +15,9 @@ from .errors import KernelTypeError, KernelValueError
 class DType:
     """An element type. ``kind`` is b, i, u or f; ``bits`` its width in memory.
 
-    float16 and bfloat16 are computed in float32 and rounded to nearest even after every operation, so their value in
-    a register (``register``) and in the interpreter is a float32 that their format can represent.
+    Floats of 16 and 8 bits are computed in float32 and rounded to nearest even after every operation, so their value in
+    a register (``register``) and in the interpreter is a float32 that their format can represent. Those of 8 bits
+    saturate: what is too large, infinity too, becomes the largest number that is finite. NaN stays NaN.
 
     >>> import tinyton as tt
     >>> tt.float16.itemsize, tt.float16.register.name
@@ -51,8 +52,9 @@ class DType:
         return self.kind == "f"
 
     @property
-    def is_half(self) -> bool:
-        return self.kind == "f" and self.bits == 16
+    def is_narrow(self) -> bool:
+        """True for floats of 16 and 8 bits."""
+        return self.kind == "f" and self.bits <= 16
 
     @property
     def is_int(self) -> bool:
@@ -68,17 +70,24 @@ class DType:
 
     @property
     def short(self) -> str:
+        if self in EIGHT:
+            return f"f8{self.name[7:11]}"
         return "i1" if self.kind == "b" else f"{'b' * (self.name == 'bfloat16')}{self.kind}{self.bits}"
 
     @property
     def register(self) -> DType:
         """The type that holds a value of this one while it is computed with."""
-        return float32 if self.is_half else self
+        return float32 if self.is_narrow else self
 
     @property
     def numpy(self) -> np.dtype:
-        """The NumPy type of an element in memory (the bits, for bfloat16)."""
-        return np.dtype("uint16" if self is bfloat16 else self.name)
+        """The NumPy type of an element in memory: the bits, of what NumPy does not have."""
+        return np.dtype(f"uint{self.bits}" if self.foreign else self.name)
+
+    @property
+    def foreign(self) -> bool:
+        """True for the floats that NumPy does not have: bfloat16, and those of 8 bits."""
+        return self is bfloat16 or self in EIGHT
 
     @property
     def range(self) -> tuple[int, int]:
@@ -96,7 +105,16 @@ float16, float32, float64 = (DType(f"float{b}", "f", b) for b in (16, 32, 64))
 
 bfloat16 = DType("bfloat16", "f", 16)
 
-ALL = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64)
+# >>> stage 8
+float8_e4m3fn, float8_e5m2 = DType("float8_e4m3fn", "f", 8), DType("float8_e5m2", "f", 8)
+# <<<
+EIGHT: dict[DType, tuple[int, int, int]] = {  # bits of the fraction, what is added to exponents, code of the largest
+    # >>> stage 8
+    float8_e4m3fn: (3, 7, 0x7E),
+    float8_e5m2: (2, 15, 0x7B),
+    # <<<
+}
+ALL = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, *EIGHT, float16, bfloat16, float32, float64)
 BY_NAME = {d.name: d for d in ALL}
 
 
@@ -165,6 +183,8 @@ def fit(value: int | float, dtype: DType) -> None:
     finite = abs(value) < math.inf  # an int may be greater than any float
     if dtype.is_float and finite and (abs(value) > sys.float_info.max or not np.isfinite(round_to(value, dtype))):
         raise KernelValueError(f"{value} is out of range for {dtype}; infinity is float('inf')")
+    if dtype in EIGHT and abs(value) > (most := float(unpack(np.uint8(EIGHT[dtype][2]), dtype))):
+        raise KernelValueError(f"{value} is out of range for {dtype}, whose largest number is {most:g}")
 
 
 def round_to(x: np.ndarray, dtype: DType) -> np.ndarray:
@@ -172,7 +192,7 @@ def round_to(x: np.ndarray, dtype: DType) -> np.ndarray:
     if dtype is float16:
         with np.errstate(over="ignore"):
             return np.asarray(x).astype(np.float16).astype(np.float32)
-    if dtype is bfloat16:
+    if dtype.foreign:
         return unpack(pack(np.asarray(x, np.float32), dtype), dtype)
     with np.errstate(over="ignore"):
         return np.asarray(x, dtype.register.numpy)
@@ -184,6 +204,15 @@ def pack(x: np.ndarray, dtype: DType) -> np.ndarray:
         bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
         rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
         return np.where(np.isnan(x), bits >> 16 | 0x40, rounded).astype(np.uint16).reshape(np.shape(x))
+    if dtype in EIGHT:
+        fraction, bias, most = EIGHT[dtype]
+        bits, down, cut = np.ascontiguousarray(x, np.float32).view(np.uint32), 127 - bias, 23 - fraction
+        size, least = bits & 0x7FFFFFFF, down + 1 << 23
+        steps = np.float32(2.0 ** (down + cut - 126))  # whose neighbours are the smallest step apart
+        small = (np.minimum(size, least).view(np.float32) + steps).view(np.uint32) - steps.view(np.uint32)
+        code = (size + (1 << cut - 1) - 1 + (size >> cut & 1) >> cut) - (down << fraction)
+        code = np.minimum(np.where(size < least, small, code), most)
+        return np.where(np.isnan(x), 0x7F, bits >> 24 & 0x80 | code).astype(np.uint8).reshape(np.shape(x))
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(x).astype(dtype.numpy)
 
@@ -192,4 +221,10 @@ def unpack(x: np.ndarray, dtype: DType) -> np.ndarray:
     """Elements as they lie in memory -> values in their register type."""
     if dtype is bfloat16:
         return (np.asarray(x).astype(np.uint32) << 16).view(np.float32)
+    if dtype in EIGHT:  # of one half, a shift; the other has no infinity, and exponents of another zero
+        code, (fraction, bias, _) = np.asarray(x).astype(np.uint16), EIGHT[dtype]
+        half = (code << 8 & 0x8000 | (code & 0x7F) << 10 - fraction).view(np.float16).astype(np.float32)
+        if dtype.name == "float8_e5m2":
+            return half
+        return np.where(code & 0x7F == 0x7F, np.float32(np.nan), half * np.float32(2.0 ** (15 - bias)))
     return np.asarray(x).astype(dtype.register.numpy)

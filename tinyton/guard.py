@@ -10,12 +10,19 @@ import numpy as np
 
 from .arrays import host_spans, memory
 from .codegen.lower import origins
-from .dtypes import DType, bfloat16, bool_, unpack
+from .dtypes import DType, bool_, unpack
 from .errors import TinytonError
 from .ops import OPS
 from .replay import place
 
-TOLERANCE = {"float16": 1e-2, "bfloat16": 5e-2, "float32": 1e-4, "float64": 1e-9}  # where sums may be reordered
+TOLERANCE = {
+    "float8_e5m2": 0.5,
+    "float8_e4m3fn": 0.25,
+    "float16": 1e-2,
+    "bfloat16": 5e-2,
+    "float32": 1e-4,
+    "float64": 1e-9,
+}  # where sums may be reordered
 
 
 class Held:
@@ -65,10 +72,10 @@ class Held:
         self.write(self.original)
 
     def array(self, data: np.ndarray | None = None) -> np.ndarray:
-        """Its elements on the host: as they are now, or as they are in ``data``. bfloat16 comes as float32."""
+        """Its elements on the host, as they are now or as they are in ``data``; bfloat16 and float8 as float32."""
         data = self.read() if data is None else data
         elements = np.ndarray(self.shape, self.dtype.numpy, data.data, self.first, self.strides)
-        return unpack(elements, bfloat16) if self.dtype is bfloat16 else elements
+        return unpack(elements, self.dtype) if self.dtype.foreign else elements
 
     def overlaps(self, other: Held) -> bool:
         return self.space == other.space and max(self.span[0], other.span[0]) < min(self.span[1], other.span[1])

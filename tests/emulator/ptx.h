@@ -23,6 +23,25 @@ inline void cvt_f32_f16(float& d, unsigned short a) { d = of_half(a); }
 inline void cvt_rn_bf16_f32(unsigned short& d, float a) { d = bfloat(a); }
 inline void cvt_rn_f16x2_f32(unsigned& d, float a, float b) { d = (unsigned)half(a) << 16 | half(b); }
 inline void cvt_rn_bf16x2_f32(unsigned& d, float a, float b) { d = (unsigned)bfloat(a) << 16 | bfloat(b); }
+inline unsigned char float8(float x, int fraction, int bias, int most) {
+    const int e = simt::most<int>(x ? ilogbf(x) : 1 - bias, 1 - bias);
+    if (x != x) return 0x7f;
+    const double code = nearbyint(ldexp(fabs((double)x), fraction - e)) + ((e + bias - 1) << fraction);
+    return (unsigned char)(signbit(x) << 7 | (fabsf(x) < 1e6f && code < most ? (int)code : most));
+}
+inline float of_float8(unsigned char h, int fraction, int bias) {
+    const int e = (h & 0x7f) >> fraction, m = h & ((1 << fraction) - 1);
+    const float x = (float)ldexp(m + (e ? 1 << fraction : 0), (e ? e : 1) - bias - fraction);
+    return h & 0x80 ? -x : x;
+}
+inline float of_e4m3(unsigned char h) { return (h & 0x7f) == 0x7f ? NAN : of_float8(h, 3, 7); }
+inline float of_e5m2(unsigned char h) { return of_half((unsigned short)(h << 8)); }
+inline void cvt_rn_satfinite_e4m3x2_f32(unsigned short& d, float a, float b) {
+    d = (unsigned short)(float8(a, 3, 7, 0x7e) << 8 | float8(b, 3, 7, 0x7e));
+}
+inline void cvt_rn_satfinite_e5m2x2_f32(unsigned short& d, float a, float b) {
+    d = (unsigned short)(float8(a, 2, 15, 0x7b) << 8 | float8(b, 2, 15, 0x7b));
+}
 inline void cvt_rna_tf32_f32(unsigned& d, float a) {
     const unsigned b = simt::bits<unsigned>(a);
     d = (b & 0x7f800000) == 0x7f800000 ? b : (b + 0x1000) & ~0x1fffu;

@@ -64,6 +64,8 @@ static double element(Kind kind, uint64_t word) {
         case F16: return of_half((unsigned short)word);
         case BF16: return of_bfloat((unsigned short)word);
         case TF32: return simt::bits<float>((unsigned)word & ~0x1fffu);
+        case E4M3: return of_e4m3((unsigned char)word);
+        case E5M2: return of_e5m2((unsigned char)word);
         case S8: return (signed char)word;
         case U8: return (unsigned char)word;
         default: return simt::bits<double>(word);

@@ -40,7 +40,7 @@ void store_matrices(uint32_t row, const unsigned* from, int n, bool turned);
 MATRICES(1) MATRICES(2) MATRICES(4)
 #undef MATRICES
 
-enum Kind { F16, BF16, TF32, S8, U8, F64 };
+enum Kind { F16, BF16, TF32, E4M3, E5M2, S8, U8, F64 };  // up to E5M2, sums are float32
 struct Mma {  // what a lane has; sums of int32 are exact in a double
     Kind kind;
     int words_x, words_y, sums;
@@ -72,6 +72,8 @@ MMA(m16n8k4, f32_tf32_tf32_f32, TF32, float, unsigned, 2, 1, 4)
 MMA(m16n8k8, f32_tf32_tf32_f32, TF32, float, unsigned, 4, 2, 4)
 MMA(m16n8k16, s32_s8_s8_s32, S8, int, unsigned, 2, 1, 4) MMA(m16n8k32, s32_s8_s8_s32, S8, int, unsigned, 4, 2, 4)
 MMA(m16n8k16, s32_u8_u8_s32, U8, int, unsigned, 2, 1, 4) MMA(m16n8k32, s32_u8_u8_s32, U8, int, unsigned, 4, 2, 4)
+MMA(m16n8k32, f32_e4m3_e4m3_f32, E4M3, float, unsigned, 4, 2, 4)
+MMA(m16n8k32, f32_e5m2_e5m2_f32, E5M2, float, unsigned, 4, 2, 4)
 MMA(m8n8k4, f64_f64_f64_f64, F64, double, double, 1, 1, 2)
 MMA(m16n8k4, f64_f64_f64_f64, F64, double, double, 2, 1, 4)
 #undef MMA
@@ -108,6 +110,6 @@ void wgmma(Kind kind, Out<S, N / 2> d, X x, uint64_t y, bool add, M... more) {
         wgmma<N>(kind, d, a...);                                                                                     \
     }
 WGMMA(16, f32_f16_f16, F16) WGMMA(16, f32_bf16_bf16, BF16) WGMMA(8, f32_tf32_tf32, TF32)
-WGMMA(32, s32_s8_s8, S8) WGMMA(32, s32_u8_u8, U8)
+WGMMA(32, f32_e4m3_e4m3, E4M3) WGMMA(32, f32_e5m2_e5m2, E5M2) WGMMA(32, s32_s8_s8, S8) WGMMA(32, s32_u8_u8, U8)
 #undef WGMMA
 }  // namespace ptx

@@ -12,7 +12,10 @@ from .ptx import PTX
 
 NATIVE = {"bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short"}
 NATIVE |= {"int32": "int", "uint32": "unsigned int", "float32": "float", "float64": "double"}
-NATIVE |= {"float16": "float", "bfloat16": "float"}  # in a register; in memory they are unsigned short
+NARROW = {"float16": "half", "bfloat16": "bfloat"}  # of names of helpers that make them floats of a register
+# >>> stage 8
+NARROW |= {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
+# <<<
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,12 @@ class Dialect:
 
     def c(self, dtype: DType) -> str:
         """The type of a register."""
-        return NATIVE.get(dtype.name) or (self.long if dtype.kind == "i" else f"unsigned {self.long}")
+        return NATIVE.get(dtype.register.name) or (self.long if dtype.kind == "i" else f"unsigned {self.long}")
 
     def stored(self, dtype: DType) -> str:
         """The type of an element in memory."""
-        return "unsigned short" if dtype.is_half else "unsigned char" if dtype is bool_ else self.c(dtype)
+        narrow = dtype.is_narrow or dtype is bool_
+        return ("unsigned short" if dtype.bits == 16 else "unsigned char") if narrow else self.c(dtype)
 
     def literal(self, value: object, dtype: DType) -> str:
         if dtype is bool_:
@@ -209,4 +213,29 @@ COMMON = {
 }}""",
     "bfloat_value": "\n{fn} float bfloat_value(unsigned short h) {{ return float_of((unsigned int)h << 16); }}",
     "round_bfloat16": "\n{fn} float round_bfloat16(float x) {{ return bfloat_value(bfloat_bits(x)); }}",
+    # >>> stage 8
+    "float8_bits": """
+{fn} unsigned char float8_bits(float x, unsigned int cut, unsigned int down, unsigned int most) {{
+    const unsigned int b = bits_of(x), size = b & 0x7fffffff, steps = (down + cut + 1) << 23;
+    unsigned int code = ((size + (1u << (cut - 1)) - 1 + (size >> cut & 1)) >> cut) - (down << (23 - cut));
+    if (size < (down + 1) << 23) code = bits_of(float_of(size) + float_of(steps)) - steps;  // of the smallest step
+    return (unsigned char)(x != x ? 0x7f : (b >> 24 & 0x80) | (code < most ? code : most));
+}}""",
+    "e4m3_bits": """
+{fn} unsigned char e4m3_bits(float x) {{  // round to nearest even, at most 448; a NaN stays one
+    return float8_bits(x, 20, 120, 0x7e);
+}}""",
+    "e5m2_bits": """
+{fn} unsigned char e5m2_bits(float x) {{  // round to nearest even, at most 57344; a NaN stays one
+    return float8_bits(x, 21, 112, 0x7b);
+}}""",
+    "e4m3_value": """
+{fn} float e4m3_value(unsigned char h) {{
+    const float x = half_value((unsigned short)((h & 0x80) << 8 | (h & 0x7f) << 7)) * 256.0f;
+    return (h & 0x7f) == 0x7f ? NAN : x;
+}}""",
+    "e5m2_value": "\n{fn} float e5m2_value(unsigned char h) {{ return half_value((unsigned short)(h << 8)); }}",
+    "round_float8_e4m3fn": "\n{fn} float round_float8_e4m3fn(float x) {{ return e4m3_value(e4m3_bits(x)); }}",
+    "round_float8_e5m2": "\n{fn} float round_float8_e5m2(float x) {{ return e5m2_value(e5m2_bits(x)); }}",
+    # <<<
 }

@@ -400,7 +400,7 @@ class Emitter(Writer):
         self.line(f"    const {self.c(dtype)}{LANES} {x} = vload{LANES}(0, {name} + r);")
         self.line(f"    vstore{LANES}({OPS[op.name].emit(self, op, x)}, 0, {name} + r);")
         self.line("}")
-        if dtype.is_half:
+        if dtype.is_narrow:
             with self.loop(layout, []) as s:
                 cell = self.cell(op.result, s)
                 s.line(f"{cell} = {self.use('round_' + dtype.name)}({cell});")

@@ -75,6 +75,26 @@ PTX = {
 }}""",
     # <<<
     # >>> stage 8
+    "e4m3_bits": """
+{fn} unsigned char e4m3_bits(float x) {{  // round to nearest even, at most 448; a NaN stays one
+#if __CUDA_ARCH__ >= 890
+    unsigned short pair;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
+    return (unsigned char)pair;
+#else
+    return float8_bits(x, 20, 120, 0x7e);
+#endif
+}}""",
+    "e5m2_bits": """
+{fn} unsigned char e5m2_bits(float x) {{  // round to nearest even, at most 57344; a NaN stays one
+#if __CUDA_ARCH__ >= 890
+    unsigned short pair;
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
+    return (unsigned char)pair;
+#else
+    return float8_bits(x, 21, 112, 0x7b);
+#endif
+}}""",
     "pack_f16": """
 {fn} unsigned int pack_f16(float low, float high) {{
     unsigned int pair;
@@ -210,6 +230,8 @@ for kind, sums, k in (
     ("f16", "f32", 16),
     ("bf16", "f32", 16),
     ("tf32", "f32", 8),
+    ("e4m3", "f32", 32),
+    ("e5m2", "f32", 32),
     ("s8", "s32", 32),
     ("u8", "s32", 32),
 ):

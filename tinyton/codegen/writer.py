@@ -15,7 +15,7 @@ from ..ops import OPS
 from ..passes.threads import Together
 
 # <<<
-from .dialect import COMMON, CUDA, OPENCL, Dialect
+from .dialect import COMMON, CUDA, NARROW, OPENCL, Dialect
 
 UNSIGNED = {int8: uint8, int16: uint16, int32: uint32, int64: uint64}
 RESERVED = set(
@@ -36,7 +36,7 @@ HELPERS = {*CUDA.helpers, *OPENCL.helpers, *COMMON}
 # Names of the C compiler, registers, vectors, helpers for one type (floordiv_int32), vector types, macros of C.
 PATTERNS = re.compile(
     r"\d.*|_[_A-Z].*|cl_\w+|r\d*|((load|store)_)?[a-z]+\d+x\d+|\w+_(bool|(u?int|b?float)\d+)"
-    r"|(u?(char|short|int|long)|float|double|half)\d+"
+    r"|(u?(char|short|int|long)|float|double|half)\d+|(\w+_)?float8_e\w+"
     r"|atom(ic)?(_\w+|[A-Z]\w*)|(FLT|DBL|HALF|CHAR|SCHAR|UCHAR|SHRT|USHRT|INT|UINT|LONG|ULONG|CLK|CL|FP|HUGE|M)_\w+"
 )
 STATIC_SHARED = 48 * 1024  # CUDA gives more only at launch
@@ -150,13 +150,13 @@ class Writer:
 
     def load_text(self, place: str, dtype: DType) -> str:
         """C that reads one element and makes it a register value."""
-        if dtype.is_half:
-            return f"{self.use('half_value' if dtype.name == 'float16' else 'bfloat_value')}({place})"
+        if dtype.is_narrow:
+            return f"{self.use(f'{NARROW[dtype.name]}_value')}({place})"
         return f"{place} != 0" if dtype is bool_ else place
 
     def bits_text(self, value: str, dtype: DType) -> str:
-        if dtype.is_half:
-            return f"{self.use('half_bits' if dtype.name == 'float16' else 'bfloat_bits')}({value})"
+        if dtype.is_narrow:
+            return f"{self.use(f'{NARROW[dtype.name]}_bits')}({value})"
         return value
 
     def shared(self, dtype: DType, elements: int, keep: bool = False) -> str:
@@ -272,7 +272,7 @@ class Writer:
         text = re.sub(r"(\w)\(\(([^()]*)\)\)", r"\1(\2)", entry.emit(self, op, *args))
         if entry.exact or op.result.type.pointer or entry.kind == "index":
             return text
-        if t.is_half:
+        if t.is_narrow:
             return text if op.name == "neg" or op.result in self.late else f"{self.use('round_' + t.name)}({text})"
         if t.is_int and t.bits < 32 and t is not bool_:
             return f"({self.c(t)})({text})"
@@ -333,11 +333,11 @@ class Writer:
 
 
 def rounded_later(kernel: Kernel) -> set[Value]:
-    """Values of 16 bits that need not be rounded where they are made: all their readers are stores, which round, and
+    """Narrow floats that need not be rounded where they are made: all their readers are stores, which round, and
     ops that give the same whether their operands or their result are rounded, for such readers."""
     ops = list(kernel.ops())
     kept = {v for op in ops for block in op.blocks for v in block.yields}  # by branches, and from round to round
-    found = {v for op in ops for v in op.results if v.type.dtype.is_half and not v.type.pointer} - kept
+    found = {v for op in ops for v in op.results if v.type.dtype.is_narrow and not v.type.pointer} - kept
     for op in reversed(ops):  # readers come before what they read
         moves = OPS[op.name].kind == "view" or op.name in ("convert", "where", "neg")
         moves = moves and op.result in found or op.name == "place"

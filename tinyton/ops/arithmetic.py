@@ -268,7 +268,7 @@ def _cast(e, op, x):
         return f"{e.helper(f'from_{source.register.short}', NARROW_FLOAT, target, S=e.c(source), **words)}({x})"
     if source.register is target.register:
         return x
-    return f"({e.c(target)}){x}" if not (source.bits == 64 and target.is_half) else e.round_double(x, target)
+    return f"({e.c(target)}){x}" if not (source.bits == 64 and target.is_narrow) else e.round_double(x, target)
 
 
 def _np_cast(run, op, x):
@@ -322,7 +322,7 @@ def cast(
 
 def _bits(e, x: str, dtype: DType) -> str:
     """C for the bits of a register's value as an unsigned integer of the element's width."""
-    if dtype.is_half:
+    if dtype.is_narrow:
         return e.bits_text(x, dtype)
     if dtype.is_float:
         return f"{e.use('bits_of' if dtype is float32 else 'bits_of_double')}({x})"
@@ -330,8 +330,8 @@ def _bits(e, x: str, dtype: DType) -> str:
 
 
 def _of_bits(e, bits: str, dtype: DType) -> str:
-    if dtype.is_half:
-        return e.load_text(f"(unsigned short){bits}", dtype)
+    if dtype.is_narrow:
+        return e.load_text(f"({e.dialect.stored(dtype)}){bits}", dtype)
     if dtype.is_float:
         return f"{e.use('float_of' if dtype is float32 else 'double_of')}({bits})"
     return f"({e.c(dtype)}){bits}"

@@ -117,9 +117,9 @@ def _call(e, op, ptr: str, *values: str) -> str:
     """C that acts on one element and gives what it was."""
     dtype, how, scope = op.operands[0].type.dtype, op.attrs["how"], op.attrs["scope"]
     cuda = e.dialect.name == "cuda"
-    bits, part = max(16 if cuda else 32, dtype.bits), dtype.is_half and not cuda  # OpenCL has no words of 16 bits
+    bits, part = max(16 if cuda else 32, dtype.bits), dtype.is_narrow and not cuda  # OpenCL has no words of 16 bits
     word, own = e.c({16: uint16, 32: uint32, 64: uint64}[bits]), dtype.is_int or (cuda and how == "add")
-    if not dtype.is_half and (own or how in ("cas", "xchg")):
+    if not dtype.is_narrow and (own or how in ("cas", "xchg")):
         function = instruction(e, how, bits, scope)
         if own and not (cuda and dtype is int64 and how not in ("max", "min")):
             return f"{function}({', '.join([ptr, *values])})"
@@ -136,7 +136,7 @@ def _call(e, op, ptr: str, *values: str) -> str:
     words = {"E": e.dialect.stored(dtype), "W": word, "memory": e.dialect.memory, "value": value, "new": new}
     words |= {"args": f"{e.c(dtype)} expected, " * (how == "cas") + f"{e.c(dtype)} x"}
     name, text = f"atomic_{how}{SCOPES[scope]}", LOOP.replace("{word}", HALF_WORD if part else WORD)
-    name = f"{name}_{dtype.short}" if dtype.is_half else name
+    name = f"{name}_{dtype.short}" if dtype.is_narrow else name
     name = e.helper(name, text, dtype, swap=instruction(e, "cas", bits, scope), **words)
     return f"{name}({', '.join([ptr, *values])})"
 
@@ -147,7 +147,7 @@ def _change(
     """The op, if the elements that the pointer points at can be changed so."""
     ptr = as_pointer(pointer, "pointer")
     dtype = ptr.type.dtype
-    fits = dtype.bits >= 32 or (dtype.is_half and how in ("add", "max", "min", "xchg", "cas"))
+    fits = dtype.bits >= 32 or (dtype.is_narrow and dtype.bits == 16 and how in ("add", "max", "min", "xchg", "cas"))
     if not fits or (dtype.is_float and how in ("and", "or", "xor")):
         able = "int32, uint32, int64 and uint64" if how in ("and", "or", "xor") else "32- and 64-bit ints, and floats"
         raise KernelTypeError(f"atomic_{how} changes elements of {able}, not of {dtype}", argument="pointer")

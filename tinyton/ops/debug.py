@@ -260,5 +260,4 @@ def _values(op: Op, k: int, words: np.ndarray) -> Iterator[Any]:
     if op.attrs["hex"]:
         size = dtype.itemsize
         return (f"0x{int(x):0{2 * size}x}" for x in pack(register, dtype).view(f"u{size}"))
-    half = dtype.is_half and dtype.name != "bfloat16"
-    return iter(register.astype(dtype.numpy) if half else register)
+    return iter(register.astype(dtype.numpy) if dtype.name == "float16" else register)

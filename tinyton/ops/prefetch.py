@@ -104,8 +104,8 @@ def _other(e, op, s) -> str:
     if len(op.operands) < 4:
         return "0"
     value = e.made.get(e.root(op.operands[3]))
-    if dtype.is_half and value and value.name == "const":
-        return e.dialect.literal(int(pack(np.float32(value.attrs["value"]), dtype).view(np.uint16)), uint16)
+    if dtype.is_narrow and value and value.name == "const":
+        return e.dialect.literal(int(pack(np.float32(value.attrs["value"]), dtype).view(dtype.numpy)), uint16)
     return e.bits_text(s.get(op.operands[3]), dtype)
 
 

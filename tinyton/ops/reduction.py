@@ -158,7 +158,7 @@ def reduce(b: Builder, x: Operand, how: str, axis: object, keep_dims: bool) -> V
         raise KernelTypeError(f"there is nothing to reduce in a scalar ({v.type})")
     axes = axes_of(axis, rank)
     target = sum_type(v.type.dtype) if how in ("sum", "prod") else v.type.dtype
-    working = float32 if target.is_half else target
+    working = float32 if target.is_narrow else target
     shape = tuple(n for d, n in enumerate(v.type.shape) if d not in axes)
     out = b.add("reduce", (cast_value(b, v, working),), Type(working, shape), combine=how, axes=axes)
     out = cast_value(b, out, target)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ..dtypes import DType, float32, float64, int16, int32
+from ..dtypes import DType, float32, float64, int8, int16, int32
 from ..ir import Builder, Value
 from . import OPS, op
 from .arithmetic import abs, add, and_, bitcast_, eq, gt, lt, sub, where
@@ -115,10 +115,10 @@ def narrow(b: Builder, x: Value, dtype: DType, mode: str) -> Value:
     """A float as another float type, rounded by ``mode``: as in `rounded`, or "ra" to nearest, from a half away from
     0."""
     near = cast_value(b, x, dtype)
-    if mode == "rn" or dtype.bits >= x.type.dtype.bits and not dtype.is_half:
+    if mode == "rn" or dtype.bits >= x.type.dtype.bits and not dtype.is_narrow:
         return near
     wide = float64 if x.type.dtype is float64 else float32
-    x, r, integer = cast_value(b, x, wide), cast_value(b, near, wide), {16: int16, 32: int32}[dtype.bits]
+    x, r, integer = cast_value(b, x, wide), cast_value(b, near, wide), {8: int8, 16: int16, 32: int32}[dtype.bits]
     outside = gt(b, abs(b, x), abs(b, r))
     step = cast_value(b, where(b, outside, 1, -1), integer)
     beside = bitcast_(b, add(b, bitcast_(b, near, integer), step), dtype)

@@ -282,7 +282,7 @@ def _running(name: str, combine: Callable, identity: int, word: str, result: lis
         """
         v = number(b, x)
         target = dtype or sum_type(v.type.dtype)
-        tile = cast_value(b, v, float32 if target.is_half else target)
+        tile = cast_value(b, v, float32 if target.is_narrow else target)
         (out,) = scanned(b, (tile,), axis, lambda x, y: (combine(b, x[0], y[0]),), reverse, identity=identity)
         return cast_value(b, out, target)
 

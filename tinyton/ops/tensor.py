@@ -12,7 +12,7 @@ from . import op
 
 STEP = 32  # bytes of a row that one instruction multiplies
 KINDS = {"float16": "f16", "bfloat16": "bf16", "float32": "tf32", "float64": "f64"}  # what is multiplied
-KINDS |= {"int8": "s8", "uint8": "u8"}
+KINDS |= {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int8": "s8", "uint8": "u8"}
 
 
 def home(op: Op, threads: int) -> Layout | None:

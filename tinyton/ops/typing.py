@@ -95,7 +95,7 @@ def run_time(*xs: object) -> bool:
 
 
 def literal(b: Builder, value: bool | int | float, dtype: DType) -> Value:
-    if dtype.is_half:
+    if dtype.is_narrow:
         value = float(dtypes.round_to(value, dtype))
     return b.add("const", (), Type(dtype), value=float(value) if dtype.is_float else int(value))
 

@@ -11,6 +11,7 @@ from .tensor import KINDS, STEP, Placed, Product, over, plus, read_elements, tim
 GROUP = 128  # threads
 WIDEST = 256  # columns of one instruction
 WORDS = {"f16": ("f32.f16.f16", 16), "bf16": ("f32.bf16.bf16", 16), "tf32": ("f32.tf32.tf32", 8)}
+WORDS |= {"e4m3": ("f32.e4m3.e4m3", 32), "e5m2": ("f32.e5m2.e5m2", 32)}
 WORDS |= {"s8": ("s32.s8.s8", 32), "u8": ("s32.u8.u8", 32)}
 
 

@@ -318,7 +318,7 @@ def _halves(kernel: Kernel) -> Iterator[Finding]:
     made = {v: op for op in kernel.ops() for v in op.results}
     for loop in kernel.ops():
         for _, param, result, _ in loop.carried:
-            stack: list[tuple[Value, Op | None]] = [(result, None)] * param.type.dtype.is_half
+            stack: list[tuple[Value, Op | None]] = [(result, None)] * param.type.dtype.is_narrow
             seen = set()
             while stack:  # back from what the next round gets, with the last sum on the way
                 v, last = stack.pop()

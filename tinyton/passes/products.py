@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from math import prod
 
-from ..dtypes import float32
+from ..dtypes import EIGHT, float32
 from ..ir import Block, Builder, Kernel, Op, Value, walk
 from ..ops.tensor import KINDS, STEP
 from ..ops.warpgroup import GROUP, WORDS
@@ -59,6 +59,12 @@ def products(kernel: Kernel, threads: int, arch: int, alone: bool) -> Kernel:
     found: dict[Op, dict[str, object]] = {}
     for op in (op for op in kernel.ops() if op.name == "matmul"):
         how, why = level(op, threads, arch, alone, ways)
+        if (
+            how in ("mma", "wgmma")
+            and op.operands[0].type.dtype.itemsize == 1
+            and any(turned(*at) for at in inputs(op))
+        ):
+            why += "; bytes that run across what is multiplied are turned one by one, which is slow"
         found[op] = {"how": how, "why": why, **((ways(op) or {}) if how == "wgmma" else {})}
     chosen = {op for op, words in found.items() if words["how"]}
     sides = [(k, at, op) for op in chosen for k, at in enumerate(operands(op))]
@@ -133,8 +139,9 @@ def level(
         return "", "this is no card of NVIDIA's"
     if threads < 32 or min(m, n) < LEAST or k * dtype.itemsize < STEP:
         return "", f"tiles of {m} by {k} and {k} by {n} are too small for {threads} threads"
-    if most == "fma" or arch < SINCE:
-        return by_threads, "fma is asked for" if most == "fma" else f"tensor cores are used from sm_{SINCE} on"
+    since = max(SINCE, 89 * (dtype in EIGHT))
+    if most == "fma" or arch < since:
+        return by_threads, "fma is asked for" if most == "fma" else f"tensor cores take {dtype} from sm_{since} on"
     split = op.attrs.get("precision") == "tf32x3"
     if dtype.name not in KINDS or dtype is float32 and op.attrs.get("precision") != "tf32" and not split:
         return by_threads, f"{dtype} is multiplied in full"

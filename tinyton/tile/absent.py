@@ -15,15 +15,12 @@ NAMES |= {"TileStaticAssertionError": errors.StaticAssertionError}
 NAMES |= {"TileCompilerExecutionError": errors.BackendError, "TileCompilerTimeoutError": errors.CompilerTimeoutError}
 
 BLACKWELL = "is for Blackwell's tensor cores (sm_100 and newer), which this build does not drive; "
-NARROW = "is not in this build; take ct.float16 or ct.bfloat16"
 OVERLAP = "is not in this build: launches on a stream run one after the other, and nothing has to wait; leave it out"
 ABSENT = {
     "mma_scaled": BLACKWELL + "multiply the tiles by their scales, and write ct.mma of float16 or bfloat16",
     "float4_e2m1fn": BLACKWELL + "take ct.float16 or ct.bfloat16",
     "float8_e8m0fnu": BLACKWELL + "take ct.float32 for scales",
     "float8_e5m3fnu": BLACKWELL + "take ct.float32 for scales",
-    "float8_e4m3fn": NARROW,
-    "float8_e5m2": NARROW,
     "tfloat32": "is not in this build: ct.mma of float32 multiplies all bits; ct.float16 and ct.bfloat16 are faster",
     "grid_dependency_control_wait": OVERLAP,
     "grid_dependency_control_launch_dependents": OVERLAP,

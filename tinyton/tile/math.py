@@ -59,7 +59,7 @@ def special(b: Builder, name: str, xs: tuple[Value, ...], mode: str, flush: bool
         return OPS[name].rule(b, *xs)
     wide = tuple(cast_value(b, x, kind.register) for x in xs)
     v = rounded(b, name, wide, mode or "rn", flush, **more)
-    return narrow(b, v, kind, mode) if kind.is_half else v
+    return narrow(b, v, kind, mode) if kind.is_narrow else v
 
 
 def _combined(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..dtypes import DType, bfloat16, float16, float32, float64, int8, int16, int32, promote, uint8
+from ..dtypes import EIGHT, DType, bfloat16, float16, float32, float64, int8, int16, int32, promote, uint8
 from ..errors import KernelTypeError
 from ..ir import Builder, Value
 from ..ops import OPS
@@ -10,7 +10,7 @@ from ..ops.typing import broadcast, broadcast_shape, cast_value, describe, liter
 from .language import function
 
 SUMS = {float16: (float32, float16), bfloat16: (float32,), float32: (float32,), float64: (float64,)}
-SUMS |= {int8: (int32,), uint8: (int32,)}
+SUMS |= {int8: (int32,), uint8: (int32,), **dict.fromkeys(EIGHT, (float32, float16))}
 
 
 def _tile(b: Builder, x: object, argument: str) -> Value:
@@ -43,8 +43,9 @@ def mma(b: Builder, x: Value, y: Value, acc: Value, *, use_fast_acc: bool = Fals
     """``x @ y + acc`` of matrices, M by K and K by N, or of three dimensions: batches of them, which broadcast.
 
     ``x`` and ``y`` have one element type (or int8 and uint8), ``acc`` M by N elements of the type for their sums: of
-    float16 float32 or float16, of bfloat16 and float32 float32, of float64 float64, of int8 and uint8 int32. Sums are
-    float32 at least; a float16 ``acc`` is rounded once, at the end. Anything else is a TileTypeError.
+    float8 and float16 float32 or float16, of bfloat16 and float32 float32, of float64 float64, of int8 and uint8 int32.
+    Sums are float32 at least; a float16 ``acc`` is rounded once, at the end. Anything else is a TileTypeError.
+    ``use_fast_acc``, of float8, allows less precise sums, which those of tensor cores of float8 always are.
 
     >>> import numpy as np, tinyton.tile as ct
     >>> @ct.kernel
@@ -55,9 +56,9 @@ def mma(b: Builder, x: Value, y: Value, acc: Value, *, use_fast_acc: bool = Fals
     >>> ct.launch(None, (1,), k, (x, out)); out.tolist()
     [[8.0, 11.0], [16.0, 23.0]]
     """
-    if use_fast_acc:
-        raise KernelTypeError("use_fast_acc is for float8, which is not supported", argument="use_fast_acc")
     x, y = _tile(b, x, "x"), _tile(b, y, "y")
+    if use_fast_acc and x.type.dtype not in EIGHT:
+        raise KernelTypeError(f"use_fast_acc is for float8, not for {x.type}", argument="use_fast_acc")
     for v, word in ((x, "x"), (y, "y")):
         if len(v.type.shape) not in (2, 3):
             raise KernelTypeError(f"{word} has two dimensions, or three; this is {v.type}", argument=word)

@@ -33,7 +33,7 @@ def combiner(b: Builder, how: str, dtype: DType, rounding_mode: object, flush: b
     if flush and dtype is not float32 or mode and not dtype.is_float:
         only, what = ("float32", "flush_to_zero") if flush else ("floats", "rounding_mode")
         raise KernelTypeError(f"{what} is for {only}, not {dtype}", argument=what)
-    working = float32 if dtype.is_half else dtype
+    working = float32 if dtype.is_narrow else dtype
 
     def combine(x: Tiles, y: Tiles) -> Tiles:
         if mode or flush:

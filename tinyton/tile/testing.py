@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..arrays import DeviceArray
-from ..dtypes import DType, bfloat16, float16, float32, float64, from_numpy
+from ..dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, float64, from_numpy
 from .kernel import RangeError
 
 # float64: what a sum of a million terms may lose at worst, 2e-10, and some
-TOLERANCES = {float32: 1e-3, float16: 1e-2, bfloat16: 1e-2, float64: 1e-9}
+TOLERANCES = {float32: 1e-3, float16: 1e-2, bfloat16: 1e-2, float64: 1e-9, float8_e4m3fn: 0.1, float8_e5m2: 0.2}
 
 
 def default_dtype() -> DType:
@@ -31,7 +31,8 @@ def default_dtype() -> DType:
 
 def tolerances(dtype: Any) -> tuple[float, float]:
     """``(atol, rtol)`` for results of this element type, which may be NumPy's, torch's, or a name: 1e-3 each for
-    float32, 1e-2 for float16 and bfloat16, 1e-9 for float64; ints and bools are exact. `TileTypeError` for another.
+    float32, 1e-2 for float16 and bfloat16, 0.1 and 0.2 for float8_e4m3fn and float8_e5m2, 1e-9 for float64; ints and
+    bools are exact. `TileTypeError` for another.
 
     >>> import numpy as np, tinyton.tile as ct
     >>> [ct.testing.tolerances(dtype) for dtype in (np.float32, "bfloat16", np.int8)]
@@ -100,12 +101,12 @@ def assert_close(
 
 
 def on_host(x: Any) -> tuple[np.ndarray, DType]:
-    """The values of an array on the host, bfloat16 as float32, and its element type."""
+    """The values of an array on the host, bfloat16 and float8 as float32, and its element type."""
     if isinstance(x, DeviceArray):
         return x.numpy(), x.dtype
     if hasattr(x, "detach"):  # torch
         tensor = x.detach().cpu()
-        return (tensor.float() if from_numpy(x.dtype) is bfloat16 else tensor).numpy(), from_numpy(x.dtype)
+        return (tensor.float() if from_numpy(x.dtype).foreign else tensor).numpy(), from_numpy(x.dtype)
     host = np.asarray(x.get() if hasattr(x, "get") and hasattr(x, "dtype") else x)  # CuPy, PyCUDA, PyOpenCL
     kind = from_numpy(host.dtype)
-    return host.astype(np.float32) if kind is bfloat16 else host, kind
+    return host.astype(np.float32) if kind.foreign else host, kind

@@ -60,7 +60,7 @@ def reduce(b: Builder, x: Operand, how: str) -> Value:
     if how == "sum":
         target = int32 if target is bool_ or (target.kind == "i" and target.bits < 32) else target
         target = uint32 if target.kind == "u" and target.bits < 32 else target
-    working = float32 if target.is_half else target
+    working = float32 if target.is_narrow else target
     return cast_value(b, b.add("reduce", (cast_value(b, v, working),), Type(working), combine=how), target)
 
 
