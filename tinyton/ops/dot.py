@@ -163,10 +163,11 @@ def dot(
 
     Floats of up to 32 bits are multiplied and added up in float32, float64 in float64, int8 and uint8 in int32;
     ``out_dtype=float16`` rounds the result. (Tensor cores add products of float8 up in fewer bits than float32 has;
-    where that matters, write ``acc += tt.dot(x, y)``.) ``input_precision`` ("tf32", "tf32x3" or "ieee") is the least precision
-    that is wanted, on cards that have instructions for that: "tf32" rounds float32 to 10 bits of fraction, "tf32x3"
-    adds what that leaves out by two products more, and has nearly all of its precision (an infinity gives NaN).
-    Elsewhere it is computed in full.
+    where that matters, write ``acc += tt.dot(x, y)``.)
+
+    ``input_precision`` ("tf32", "tf32x3" or "ieee") is the least precision that is wanted, on cards that have
+    instructions for that: "tf32" rounds float32 to 10 bits of fraction, "tf32x3" adds what that leaves out by two
+    products more, and has nearly all of its precision (an infinity gives NaN). Elsewhere it is computed in full.
 
     ``instruction`` is the best to use of those that the card has: "fma" multiplies one element at a time, "mma" (from
     sm_80 on) 16 by 8 by 32 bytes with a warp, "wgmma" (on sm_90) 64 by up to 256 by 32 bytes with four. Without it, the
