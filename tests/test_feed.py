@@ -1,7 +1,5 @@
 """Loops that a warp of their own feeds by copies of boxes (TMA): what is found to be a box, and what comes out."""
 
-import re
-
 import ml_dtypes
 import numpy as np
 import pytest
@@ -236,4 +234,29 @@ def test_what_does_not_fit_is_copied_by_all(monkeypatch):
 
 
 def test_an_explanation_says_what_feeds(monkeypatch):
-    assert re.search(r"fed by a warp: 3 stages of 8192 bytes: x, y", layouts(low(monkeypatch)))
+    assert "by a warp of their own (TMA): 3 stages of 8192 bytes: x, y" in layouts(low(monkeypatch))
+    told = layouts(low(monkeypatch, types={**SIGNATURE, "K": "int32"}))
+    assert "copied by all threads: x is no box of an array" in told
+    monkeypatch.setattr(feed, "ALWAYS", False)
+    assert "copied by all threads: that is not asked for" in layouts(lowered(matmul, SIGNATURE, **PLAIN))
+
+
+def test_one_load_that_is_no_box_and_an_array_that_says_no(fed, rng):
+    """Rows that a table tells are gathered; what is gathered at places that follow each other is a box."""
+
+    @ct.kernel
+    def k(x, y, z, at, TMA: ct.Constant[bool], TABLE: ct.Constant[bool]):
+        acc = ct.full((64, 64), 0, ct.float32)
+        rows, columns = ct.arange(32, dtype=ct.int32), ct.arange(64, dtype=ct.int32)
+        if TABLE:
+            rows = ct.load(at, 0, 32)
+        for n in range(ct.num_tiles(x, 1, (64, 32))):
+            a = ct.load(x, (0, n), (64, 32), allow_tma=TMA)
+            acc = ct.mma(a, ct.gather(y, ((n * 32 + rows)[:, None], columns[None, :])), acc)
+        ct.store(z, (0, 0), acc)
+
+    a, b, c = halves(rng, 64, 96), halves(rng, 96, 64), np.full((64, 64), np.nan, np.float32)
+    for tma, table in ((True, False), (True, True), (False, False)):
+        ct.launch(None, (1,), k, (a, b, c, np.arange(32, dtype=np.int32), tma, table))
+        np.testing.assert_allclose(c, a.astype(float) @ b.astype(float), rtol=1e-3, atol=1e-3)
+    assert fed == [2, 0, 0]

@@ -78,9 +78,10 @@ def layouts(low: Any) -> str:
         if op.name == "ring":
             names, types = zip(*op.attrs["tiles"].values(), strict=True)
             stage = f"{sum(prod(t.shape) * t.dtype.itemsize for t in types)} bytes: {', '.join(names)}"
-            widths.append(f"loop in line {op.loc.line}: {op.attrs['stages']} stages of {stage}")
+            why = f", copied by all threads: {why}" if (why := op.attrs["why"]) else ""
+            widths.append(f"loop in line {op.loc.line}: {op.attrs['stages']} stages of {stage}{why}")
         if op.name == "produce":
-            widths += [f"fed by a warp: {ring}" for ring in op.attrs["rings"].values()]
+            widths += [f"by a warp of their own (TMA): {ring}" for ring in op.attrs["rings"].values()]
         # <<<
     lines = [f"{layout}: {', '.join(dict.fromkeys(names))}" for layout, names in tiles.items()]
     return "\n".join(lines + widths) or "no tile is kept in registers"

@@ -254,8 +254,7 @@ def _lower(
     # >>> stage 9
     maps, needs = (), frozenset()
     if dialect.arch == SINCE and dialect.alone and programs == 1 and fed:
-        divisors = spec.divisors()
-        kernel, maps, needs = feed(kernel, analyse(kernel, divisors), divisors, stages)
+        kernel, maps, needs = feed(kernel, spec.divisors(), stages)
     kernel = pipeline(kernel, stages) if dialect.arch >= AHEAD else kernel
     # <<<
     # >>> stage 7
@@ -287,12 +286,13 @@ def _lower(
     # <<<
     # >>> stage 9
     if maps:
-        bounds, used = (bounds[0] + EXTRA, *bounds[1:]), used | needs
+        bounds = bounds[0] + EXTRA, *bounds[1:]
         emitter.maps = tuple(f"{m.name}_map" for m in maps)
     # <<<
     lines = emitter.kernel_text(attribute(*bounds))
     made = kernel.name, emitter.symbol, plan.kernel, plan, lines, threads, emitter.shared_bytes, emitter.sizes
     # >>> stage 9
+    used |= needs
     without = partial(_lower, plain, spec, threads, dialect, attribute, stages, fed=False) if maps else None
     if without and emitter.shared_bytes > SHARED:
         return without()

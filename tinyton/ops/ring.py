@@ -21,9 +21,9 @@ def _emit_ring(e, op):
 
 
 @op(numpy=None, emit=_emit_ring, kind="statement", effect=True, public=False)
-def ring(b: Builder, tiles: dict[int, tuple[str, Type]], stages: int) -> None:
-    """Room for ``stages`` tiles of each kind."""
-    b.add("ring", (), None, tiles=tiles, stages=stages)
+def ring(b: Builder, tiles: dict[int, tuple[str, Type]], stages: int, why: str) -> None:
+    """Room for ``stages`` tiles of each kind, and ``why`` all threads copy them."""
+    b.add("ring", (), None, tiles=tiles, stages=stages, why=why)
 
 
 def _emit_ring_end(e, op):

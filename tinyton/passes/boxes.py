@@ -9,7 +9,7 @@ program, of a round) or, as an int, a dimension of the tile: the place along it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from itertools import product as corners
 from math import isfinite, prod
@@ -68,7 +68,7 @@ class Map:
 class Box:
     """A load as a box: ``fast`` is the dimension of the tile along which neighbours lie side by side. By dimension of
     the array, from the fastest on: ``extents`` (None: no limit), ``strides`` from the second on, and ``first``, where
-    the box begins. ``needs`` are the arguments that must be divisible by 16."""
+    the box begins."""
 
     base: Value
     offset: Sum
@@ -76,7 +76,6 @@ class Box:
     strides: tuple[Sum, ...]
     first: tuple[Sum, ...]
     fast: int
-    needs: frozenset[str] = field(default_factory=frozenset)
 
 
 class Unfit(Exception):
@@ -113,7 +112,8 @@ def without(product: Product, atoms: Product) -> Product | None:
 
 
 class Boxes:
-    """Finds the boxes of a kernel. ``divisors`` says what divides its arguments (of a pointer: in elements)."""
+    """Finds the boxes of a kernel. ``divisors`` says what divides its arguments (of a pointer: in elements); ``needs``
+    becomes those for which that matters."""
 
     def __init__(self, kernel: Kernel, facts: Mapping[Value, Info], divisors: Mapping[str, int]):
         self.params, self.facts, self.divisors = set(kernel.params), facts, divisors
@@ -122,6 +122,7 @@ class Boxes:
         for op in kernel.ops():
             if op.name == "for" and "stops" not in op.attrs:
                 self.round |= {param: (op, start, end) for start, param, end, _ in op.carried}
+        self.needs: set[str] = set()
         self.sums: dict[Value, Sum] = {}
         self.places: dict[Value, tuple[Value, Sum]] = {}
 
@@ -238,14 +239,14 @@ class Boxes:
         """True for what is known at a launch."""
         return self.params.issuperset(product)
 
-    def aligned(self, terms: Sum, item: int, needs: set[str]) -> bool:
-        """True if that many elements are a multiple of 16 bytes; ``needs`` gets the arguments because of which."""
+    def aligned(self, terms: Sum, item: int) -> bool:
+        """True if that many elements are a multiple of 16 bytes."""
+        found = True
         for product, n in terms.items():
             names = [v.name for v in product if isinstance(v, Value)]
-            needs.update(names if power(n) * item % 16 else ())
-            if power(n) * prod(self.divisors.get(name, 1) for name in names) * item % 16:
-                return False
-        return True
+            self.needs.update(names if n * item % 16 else ())
+            found &= power(n) * prod(self.divisors.get(name, 1) for name in names) * item % 16 == 0
+        return found
 
     def box(self, load: Op) -> Box | None:
         try:
@@ -300,10 +301,9 @@ class Boxes:
             else:
                 key = n, without(product, device)
                 outer[key] = plus(outer.get(key, {}), {device: 1})
-        needs: set[str] = set()
         further = [{p: n} for n, p in outer]  # type: ignore[dict-item]
         sums = [{along: step}, *further]
-        whole = all(self.aligned(x, t.dtype.itemsize, needs) for x in (offset, *sums))
+        whole = all([self.aligned(x, t.dtype.itemsize) for x in (offset, *sums)])
         begins = [first[fast], first[slow], *outer.values()]
         for d, x in zip((fast, slow, *[None] * len(outer)), begins, strict=True):
             if d not in lower and not self.positive(x):
@@ -312,7 +312,7 @@ class Boxes:
             raise Unfit
         places = tuple({p: n for p, n in x.items() if not any(isinstance(a, int) for a in p)} for x in begins)
         limits = (extents[fast], extents[slow], *[None] * len(outer))
-        return Box(base, offset, limits, tuple(sums), places, fast, frozenset(needs))
+        return Box(base, offset, limits, tuple(sums), places, fast)
 
     def sum_or_zero(self, v: Value) -> bool:
         """True for what is not 0 everywhere."""

@@ -4,14 +4,15 @@ where boxes are, and when; and the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 from ..dtypes import int32, int64
 from ..ir import Block, Builder, Kernel, Op, Type, Value, uses, walk
 from ..ops import OPS
 from ..ops.feed import Ring
-from .axisinfo import Info
+from .axisinfo import analyse
 from .boxes import Box, Boxes, Map, Sum, described
 from .fold import fold
 from .pipeline import _fitting, _loads, _patient
@@ -19,12 +20,13 @@ from .pipeline import _fitting, _loads, _patient
 SINCE = 90  # the architecture that has such copies
 EXTRA = 32  # threads
 SHARED = 227 * 1024  # bytes of shared memory that it has for a block
-ALWAYS = False  # for loops that do not say by tt.range(..., warp_specialize=)
+ALWAYS = False  # for loops that do not say
 PLAIN = ("for", "while", "if", "store", "assume")  # effects that the copies may pass
+SAYS = ("warp_specialize", "allow_tma")
 
 
 class Unfed(Exception):
-    """A kernel cannot be two programs."""
+    """A loop is not fed, for this reason."""
 
 
 class Fed:
@@ -44,7 +46,6 @@ class Fed:
         self.groups: dict[tuple[Op, ...], list[Op]] = {}
         for _, place in pairs:
             self.groups.setdefault(tuple(self.readers[place]), []).append(place)
-
         self.rings = [self._ring(places) for places in self.groups.values()]
         self.numbers: list[int] = []
 
@@ -58,43 +59,60 @@ class Fed:
 
 
 def feed(
-    kernel: Kernel, facts: Mapping[Value, Info], divisors: Mapping[str, int], stages: int | None
+    kernel: Kernel, divisors: dict[str, int], stages: int | None
 ) -> tuple[Kernel, tuple[Map, ...], frozenset[str]]:
     """Before: ``for k: x = load p + k; t = place x; ...``. After: ``produce: for k: send ring k 0`` and ``for k: sent
     ring; t = received ring; ...; done ring``. That is done to loops whose loads, of those that are multiplied by groups
-    of warps, are all boxes. Gives the maps that the kernel takes too, and the arguments because of whose divisibility
-    they are possible."""
-    count_of, boxes = uses(kernel), Boxes(kernel, facts, divisors)
+    of warps, are all boxes; others get a ``why``. Gives the maps that the kernel takes too, and the arguments whose
+    divisibility matters."""
+    count_of, boxes = uses(kernel), cache(lambda: Boxes(kernel, analyse(kernel, divisors), divisors))
     found: dict[Op, Fed] = {}
+    why: dict[Op, str] = {}
     for op in kernel.ops():
-        if op.name == "for" and op.attrs.get("warp_specialize", ALWAYS) and (fed := _fed(op, boxes, stages, count_of)):
-            found[op] = fed
-    if not found or any(OPS[op.name].effect and op.name not in PLAIN for op in kernel.ops()):
-        return kernel, (), frozenset()
-    try:
-        return _split(kernel, found, count_of)
-    except Unfed:
-        return kernel, (), frozenset()
+        if op.name == "for" and op.attrs.get("stages", stages) != 1 and (pairs := _loads(op, count_of)):
+            try:
+                found[op] = _fed(op, boxes, pairs, stages)
+            except Unfed as error:
+                why[op] = str(error)
+    maps: tuple[Map, ...] = ()
+    if found:
+        try:
+            kernel, maps = _split(kernel, found, why, count_of)
+        except Unfed as error:
+            why |= dict.fromkeys(found, str(error))
+    if why and not maps:
+        kernel = replace(kernel, body=_each(kernel.body, lambda op: _told(op, why)))
+    return kernel, maps, frozenset(boxes().needs if boxes.cache_info().currsize else ())
 
 
-def _fed(loop: Op, boxes: Boxes, stages: int | None, count_of: dict[Value, int]) -> Fed | None:
-    """A loop, if it can be fed."""
+def _told(op: Op, why: dict[Op, str]) -> list[Op] | None:
+    return [replace(op, attrs=op.attrs | {"why": why[op]})] if op in why else None
+
+
+def _fed(loop: Op, boxes: Callable[[], Boxes], pairs: list[tuple[Op, Op]], stages: int | None) -> Fed:
+    """A loop, if it can be fed, and may: `tt.range` says that, or what loads, or `ALWAYS`."""
+    said = [op.attrs[word] for op in (loop, *(load for load, _ in pairs)) for word in SAYS if word in op.attrs]
+    if not all(said or [ALWAYS]):
+        raise Unfed("that is not asked for" if not said else "that is forbidden")
     (body,) = loop.blocks
-    many = loop.attrs.get("stages", stages)
-    if many == 1 or any(op.name == "matmul" and op.attrs.get("how") != "wgmma" for op in walk(body)):
-        return None
-    pairs = _loads(loop, count_of)
-    shapes = [boxes.box(load) for load, _ in pairs]
-    for (load, place), box in zip(pairs, shapes, strict=True):
-        fixed = load.result.type.dtype.itemsize == 1 or place.attrs["rounded"]
-        if box is None or fixed and box.fast != place.attrs["inner"]:
-            return None
-    return Fed(loop, pairs, shapes, many or _fitting(pairs)) if pairs else None  # type: ignore[arg-type]
+    if any(op.name == "matmul" and op.attrs.get("how") != "wgmma" for op in walk(body)):
+        raise Unfed("not all products are by groups of warps")
+    found = []
+    for load, place in pairs:
+        name, t = load.result.name or "what is loaded", load.result.type
+        if (box := boxes().box(load)) is None:
+            raise Unfed(f"{name} is no box of an array, aligned to 16 bytes, with zeros outside")
+        if (t.dtype.itemsize == 1 or place.attrs["rounded"]) and box.fast != place.attrs["inner"]:
+            raise Unfed(f"{name} is multiplied across its rows, which takes elements of 16 bits")
+        found.append(box)
+    return Fed(loop, pairs, found, loop.attrs.get("stages", stages) or _fitting(pairs))  # type: ignore[arg-type]
 
 
 def _split(
-    kernel: Kernel, found: dict[Op, Fed], count_of: dict[Value, int]
-) -> tuple[Kernel, tuple[Map, ...], frozenset[str]]:
+    kernel: Kernel, found: dict[Op, Fed], why: dict[Op, str], count_of: dict[Value, int]
+) -> tuple[Kernel, tuple[Map, ...]]:
+    if others := [op.name for op in kernel.ops() if OPS[op.name].effect and op.name not in PLAIN]:
+        raise Unfed(f"the kernel has other effects: {others[0]}")
     rings: dict[int, Ring] = {}
     maps: list[Map] = []
     places = {v: n for n, v in enumerate(kernel.params)}
@@ -112,7 +130,7 @@ def _split(
         new = described(box, fed.name(place), places, t.shape[1 - box.fast], t.dtype.itemsize, width)
         new = replace(new, rounds=bool(place.attrs["rounded"]), stored=tuple(n for n in stored if n != new.base))
         if new.base in stored:
-            raise Unfed
+            raise Unfed("what is loaded is stored to")
         same = next((n for n, m in enumerate(maps) if replace(m, name=new.name) == new), None)
         if same is None:
             maps.append(new)
@@ -144,7 +162,7 @@ def _split(
 
     def served(op: Op) -> list[Op] | None:
         if op not in found:
-            return None
+            return _told(op, why)
         b = Builder()
         _serve(b, found[op], count_of)
         if op is free:
@@ -154,8 +172,7 @@ def _split(
     rest = _each(kernel.body, served)
     head = Op("produce", (), (), {"rings": rings}, (sends,))
     body = replace(rest, ops=(head, *rest.ops))
-    needs = frozenset(name for fed in found.values() for box in fed.boxes.values() for name in box.needs)
-    return fold(replace(kernel, body=body)), tuple(maps), needs
+    return fold(replace(kernel, body=body)), tuple(maps)
 
 
 def _after(ops: tuple[Op, ...], op: Op) -> list[Op]:
@@ -179,8 +196,8 @@ def _each(block: Block, change) -> Block:
     ops: list[Op] = []
     for op in block.ops:
         new = change(op)
-        inner = op if new is not None else replace(op, blocks=tuple(_each(b, change) for b in op.blocks))
-        ops += [inner if op.blocks else op] if new is None else new
+        inner = tuple(_each(b, change) for b in op.blocks) if new is None else ()
+        ops += new if new is not None else [replace(op, blocks=inner)] if inner else [op]
     return replace(block, ops=tuple(ops))
 
 
@@ -294,7 +311,7 @@ def _sliced(body: Block) -> Block:
                 or op.name not in ("send", "for", "while", "if")
                 and (entry.effect or entry.memory or entry.kind == "statement")
             ):
-                raise Unfed
+                raise Unfed(f"where boxes are, or when, follows from {op.name}")
             operands = tuple(new.get(v, v) for v in op.head)
             blocks = []
             if op.carried:

@@ -132,7 +132,7 @@ def _rotated(
 
     before.loc = loop.loc
     tiles = {ring: (op.result.name, op.result.type) for ring, (op, _) in zip(numbers, pairs, strict=True)}
-    before.add("ring", (), None, tiles=tiles, stages=stages)
+    before.add("ring", (), None, tiles=tiles, stages=stages, why=loop.attrs.get("why", ""))
     there, k = begins(before, low, True)
     state = {p: start for start, p, _ in carried}
     for slot in range(far):

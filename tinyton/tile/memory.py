@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import reduce, wraps
 from inspect import Parameter, Signature, signature
@@ -218,9 +218,18 @@ def locate(b: Builder, array: Array, places: Places, check: bool, mask: object =
 
 
 @function()
-@access("latency", "allow_tma", orders=(WEAK, MemoryOrder.RELAXED, MemoryOrder.ACQUIRE))
+@access("latency", orders=(WEAK, MemoryOrder.RELAXED, MemoryOrder.ACQUIRE))
 def load(
-    b: Builder, array: Array, index, shape, *, order="C", padding_mode=UNDETERMINED, check_bounds=True, how=None
+    b: Builder,
+    array: Array,
+    index,
+    shape,
+    *,
+    order="C",
+    padding_mode=UNDETERMINED,
+    check_bounds=True,
+    allow_tma=None,
+    how=None,
 ) -> Value:
     """The tile of ``shape`` that is the ``index``-th along each axis of an array, in units of tiles.
 
@@ -229,8 +238,9 @@ def load(
     the tile, of its index and its shape is axis ``order[d]`` of the array.
 
     What is outside of the array, the whole tile if need be, is ``padding_mode``. ``check_bounds=False`` says that
-    nothing is. ``latency`` (1 to 10) and ``allow_tma`` have no effect. ``memory_order`` RELAXED or ACQUIRE, with a
-    ``memory_scope``, reads elements of 16-bit floats, or of 32 or 64 bits, as atomic operations do.
+    nothing is. ``latency`` (1 to 10) has no effect. ``allow_tma=True`` has a warp more, on sm_90, copy tiles that are
+    multiplied in a loop, where it can, False forbids it. ``memory_order`` RELAXED or ACQUIRE, with a ``memory_scope``,
+    reads elements of 16-bit floats, or of 32 or 64 bits, as atomic operations do.
 
     TileTypeError: an extent that is no power of two, another number of entries than the array has dimensions, padding
     that the elements cannot hold, a tile instead of an array. TileValueError: a latency out of range.
@@ -249,7 +259,10 @@ def load(
     fill = fill_of(padding_mode, array.dtype)
     pointer, inside = locate(b, array, tile_places(b, array, index, extents, order), check_bounds)
     if how is None:
-        return memory.load(b, pointer, inside, fill)
+        v = memory.load(b, pointer, inside, fill)
+        if allow_tma is not None:
+            b.ops[-1] = replace(b.ops[-1], attrs=b.ops[-1].attrs | {"allow_tma": allow_tma})
+        return v
     v = OPS["atomic_cas"].rule(b, pointer, 0, 0, *how, inside)
     return v if fill is None or inside is None else OPS["where"].rule(b, inside, v, fill)
 
