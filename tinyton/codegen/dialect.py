@@ -137,7 +137,7 @@ struct Reach {{  // of operands of divisions
     return power_of_2(x);
 }}""",
         "sigmoid_float": """
-{fn} float sigmoid_float(float x) {{  // within 4.3 units in the last place
+{fn} float sigmoid_float(float x) {{  // within 4.3 units in the last place to 16, 8 to 87
     return reciprocal(1.0f + exp_float(-x));
 }}""",
         "tanh_float": """

@@ -60,8 +60,9 @@ def blocks_at_once(threads: int, held_bytes: int, ahead: bool) -> int | None:
 def tile_threads(kernel: Kernel) -> int:
     """The threads that a program has work for, 128 at most: as many as `move` a part each, with at most sixteen of the
     elements that are only computed. Fewer than 128 are for programs that share a block and do not meet in it; to reduce
-    a tile, they must be in one warp, with 8 to 32 elements each (16 where loops carry tiles). A whole warp, so that programs do not wait
-    for each other in it, have those that may loop for long, stop, or reduce in branches and loops."""
+    a tile, they must be in one warp, with 8 to 32 elements each (16 where loops carry tiles). A whole warp, so that
+    programs do not wait for each other in it, have those that may loop for long, stop, or reduce in branches and
+    loops."""
     ops = tuple(kernel.ops())
     shapes = {v.type.shape for op in ops for v in (*op.operands, *op.results)}
     most = max((prod(padded(shape)) for shape in shapes), default=1)
