@@ -223,13 +223,15 @@ def test_attention(card, tile, warps, rng):
 
 
 def test_what_is_multiplied_twice_stays_where_it_is():
-    """The query is placed once, before the loop; keys and values come through rings; weights stay in registers."""
+    """The query is placed once, before the loop; keys and values come through rings; weights stay in registers. Sums
+    that begin at 0 are not set to 0 first."""
     low = lowered(attention, TYPES, BM=64, BN=32, D=32)
     assert hows(low) == ["wgmma", "wgmma"]
     before, _, inside = low.source.partition("for (unsigned int rounds")
     assert len(re.findall(r"char\* const q_tile", before)) == 1
     assert not re.search(r"put_|round_float16", inside.partition("// tt.store")[0])
     assert "pack_f16" in inside and "key_tile" in inside and "v_tile" in inside
+    assert re.search(r"warpgroup_f16x32\(\w+, .*, (part|0) != 0\)", inside)
 
 
 def test_what_is_multiplied_along_both_of_its_dimensions_comes_through_one_ring():

@@ -134,11 +134,11 @@ PTX = {
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(shared_address(row)) : "memory");
 }}""",
     "warpgroup_multiply": """
-{fn} void {name}({c}* sum, {kind} x, unsigned long long y) {{  // 64 by {n} sums, 32 bytes
-    asm volatile("{{ .reg .pred on; setp.eq.u32 on, 0, 0;\\n"
+{fn} void {name}({c}* sum, {kind} x, unsigned long long y, int add) {{  // 64 by {n} sums, 32 bytes
+    asm volatile("{{ .reg .pred on; setp.ne.b32 on, {add}, 0;\\n"
         "wgmma.mma_async.sync.aligned.m64n{n}k{k}.{words} {{{places}}}, {x}, {y}, on{more}; }}"
         : {sums}
-        : {given}, "l"(y));
+        : {given}, "l"(y), "r"(add));
 }}""",
     "warpgroup_names": """
     asm volatile("{words}"

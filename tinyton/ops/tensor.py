@@ -150,7 +150,8 @@ class Product:
     ``tiles``, what it multiplies, each with True if its rows run along what is multiplied; and by dimension how many
     ``pieces`` of 16 by 8 a warp has."""
 
-    def __init__(self, e, op: Op):
+    def __init__(self, e, op: Op, fresh: bool = False):
+        """``fresh``: the registers are not set before."""
         self.e, self.op, self.rank = e, op, len(op.result.type.shape)
         pair = [e.operand(v) for v in op.operands[:2]]
         straight = (isinstance(x, Held) or dims[x.fast] == self.rank - 1 - k for k, (x, dims) in enumerate(pair))
@@ -168,7 +169,8 @@ class Product:
             e.declare(out := Value(op.result.type, "sums"), self.layout)
             self.out = out
         self.sums = e.arrays[self.out][0]
-        e.materialise(op.operands[2], self.sums, self.layout)
+        if not fresh:
+            e.materialise(op.operands[2], self.sums, self.layout)
         self.runs = {run.dim: run for run in self.layout.runs() if run.low > 1}
         self.pieces = [1 << self.runs[d].bits if d in self.runs else 1 for d in range(self.rank)]
 

@@ -17,8 +17,10 @@ WORDS |= {"s8": ("s32.s8.s8", 32), "u8": ("s32.u8.u8", 32)}
 
 def by_groups(e, op: Op) -> None:
     """Each warp-group adds up its part of the result, 32 bytes of rows and columns after the other. Of float32, it
-    takes the left part from registers, where that is rounded to tf32; the right one is rounded where it lies."""
-    p = Product(e, op)
+    takes the left part from registers, where that is rounded to tf32; the right one is rounded where it lies. Sums
+    that begin at 0 are made by the first products."""
+    acc = op.operands[2]
+    p = Product(e, op, fresh := e.is_constant(acc) and not e.made[e.root(acc)].attrs["value"])
     rows, columns, rounds = p.pieces[p.row], min(8 * p.pieces[p.column], WIDEST), p.dtype is float32
     if rounds:
         _round(e, p.tiles[1][0])
@@ -42,13 +44,14 @@ def by_groups(e, op: Op) -> None:
     i, j = p.loop("i", rows), p.loop("j", p.pieces[p.column], WIDEST // 8)
     x = p.word(words, i, k) if words else _descriptor(e, p.tiles[0], batch, p.first(p.row, i, 7), k)
     y = _descriptor(e, p.tiles[1], batch, p.first(p.column, j, 7), k)
-    e.line(f"{_multiply(e, p, columns, bool(words))}({plus(p.sums, p.register(*batches, i, j))}, {x}, {y});")
+    first, add = plus(p.sums, p.register(*batches, i, j)), f"{k} != 0" if fresh else "1"
+    e.line(f"{_multiply(e, p, columns, bool(words))}({first}, {x}, {y}, {add});")
     p.shut(inside if rounds else p.outer)
     e.line(f"{e.use('warpgroup_sent')}();")
     if rounds:
         e.line(f"{e.use('warpgroup_wait')}<{sent - 1}>();")
     p.shut(p.outer)
-    same = e.arrays.get(op.operands[2]) == e.arrays[p.out]
+    same = e.arrays.get(acc) == e.arrays[p.out]
     if same and (patient := op.attrs.get("patient")):
         if not rounds:
             e.line(f"{e.use('warpgroup_wait')}<{patient}>();")
@@ -145,6 +148,7 @@ def _multiply(e, p: Product, columns: int, held: bool) -> str:
         kind=kind,
         x=x,
         y=f"%{count + (4 if held else 1)}",
+        add=f"%{count + (5 if held else 2)}",
         given=given,
         more=more,
         sums=_listed([f'"+{letter}"(sum[{i}])' for i in range(count)], " " * 10),
