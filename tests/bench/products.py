@@ -323,7 +323,7 @@ def attention(data: Any, heads: int, t: int, d: int, causal: bool, tiles: Any = 
     def launches(kernels: Any) -> list[list[Launch]]:
         return [
             [Launch(kernels.attention, (t // tile["BM"], heads), args, {**tile, "D": d, "CAUSAL": causal})]
-            for tile in attention_tiles(tiles or ((128, 128), (128, 64), (64, 64)))
+            for tile in attention_tiles(tiles or ((128, 128), (128, 64), (64, 128), (64, 64)))
         ]
 
     def want() -> tuple:

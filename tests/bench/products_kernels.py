@@ -205,7 +205,7 @@ def attention(q_ptr, k_ptr, v_ptr, out, lse, T, scale, BM: tt.constexpr, BN: tt.
         key, value = tt.load(k_ptr + head + j[:, None] * D + d), tt.load(v_ptr + head + j[:, None] * D + d)
         s = tt.dot(query, key.T)
         new = tt.maximum(most, tt.max(s, 1) * scale)
-        p = tt.exp2(s * scale - new[:, None])
+        p = tt.exp2(tt.fma(s, scale, -new[:, None]))
         fade = tt.exp2(most - new)
         total = total * fade + tt.sum(p, 1)
         acc = tt.dot(p.to(key.dtype), value, acc * fade[:, None])
@@ -216,7 +216,7 @@ def attention(q_ptr, k_ptr, v_ptr, out, lse, T, scale, BM: tt.constexpr, BN: tt.
             key, value = tt.load(k_ptr + head + j[:, None] * D + d), tt.load(v_ptr + head + j[:, None] * D + d)
             s = tt.where(j[None, :] <= i[:, None], tt.dot(query, key.T), float("-inf"))
             new = tt.maximum(most, tt.max(s, 1) * scale)
-            p = tt.exp2(s * scale - new[:, None])
+            p = tt.exp2(tt.fma(s, scale, -new[:, None]))
             fade = tt.exp2(most - new)
             total = total * fade + tt.sum(p, 1)
             acc = tt.dot(p.to(key.dtype), value, acc * fade[:, None])
@@ -243,7 +243,7 @@ def some_queries(
     for n in range(low, high, BN):
         i = n + tt.arange(0, BN)
         query, grad = tt.load(q_ptr + i[:, None] * D + d), tt.load(do_ptr + i[:, None] * D + d)
-        p = tt.exp2(tt.dot(key, query.T) * scale - tt.load(lse + i))
+        p = tt.exp2(tt.fma(tt.dot(key, query.T), scale, -tt.load(lse + i)))
         if CUT:
             p = tt.where(j[:, None] <= i, p, 0.0)
         dv = tt.dot(p.to(grad.dtype), grad, dv)
@@ -281,7 +281,7 @@ def some_keys(
     for n in range(low, high, BN):
         j = n + tt.arange(0, BN)
         key, value = tt.load(k_ptr + j[:, None] * D + d), tt.load(v_ptr + j[:, None] * D + d)
-        p = tt.exp2(tt.dot(query, key.T) * scale - total[:, None])
+        p = tt.exp2(tt.fma(tt.dot(query, key.T), scale, -total[:, None]))
         if CUT:
             p = tt.where(j <= i[:, None], p, 0.0)
         ds = p * (tt.dot(grad, value.T) - delta[:, None])
