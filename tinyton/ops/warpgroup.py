@@ -24,10 +24,10 @@ def by_groups(e, op: Op) -> None:
     rows, columns, rounds = p.pieces[p.row], min(8 * p.pieces[p.column], WIDEST), p.dtype is float32
     if rounds:
         _round(e, p.tiles[1][0])
-        words, sent = e.fresh("left"), p.bytes // STEP  # each part by itself, so that its registers are free soon
-        e.line(f"unsigned int {words}[{4 * rows * sent}];")
+        words, parts = e.fresh("left"), p.bytes // STEP
+        e.line(f"unsigned int {words}[{4 * rows * parts}];")
     else:
-        words, sent = p.held(rows), 1
+        words, parts = p.held(rows), 1
         e.line(f"{e.use('warpgroup_fence')}();")
     batches = [p.loop("batch", p.pieces[0])] if p.rank > 2 else []
     batch = p.first(0, batches[0]) if batches else "0"
@@ -48,8 +48,8 @@ def by_groups(e, op: Op) -> None:
     e.line(f"{_multiply(e, p, columns, bool(words))}({first}, {x}, {y}, {add});")
     p.shut(inside if rounds else p.outer)
     e.line(f"{e.use('warpgroup_sent')}();")
-    if rounds:
-        e.line(f"{e.use('warpgroup_wait')}<{sent - 1}>();")
+    if rounds:  # the next part is read while this one is multiplied, and takes the registers of the one before
+        e.line(f"{e.use('warpgroup_wait')}<{min(parts - 1, 1)}>();")
     p.shut(p.outer)
     same = e.arrays.get(acc) == e.arrays[p.out]
     if same and (patient := op.attrs.get("patient")):
