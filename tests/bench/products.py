@@ -25,7 +25,7 @@ from harness import Case, Launch, NumPyData, TorchData, a_row, finish, measure, 
 import tinyton as tt
 
 TILES = [(128, 128, 64), (128, 256, 64), (256, 128, 64), (64, 128, 64), (64, 64, 64), (128, 64, 64)]
-TILES += [(16, 128, 128), (16, 64, 128), (32, 64, 128)]  # for a few rows
+TILES += [(16, 128, 128), (16, 64, 128), (16, 32, 256), (32, 64, 128)]  # for a few rows
 WORDS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "int8": "int8"}
 
 
@@ -35,7 +35,7 @@ def tilings(m: int, n: int, itemsize: int, tiles: Any = None) -> Iterator[dict[s
         if tiles is None and not min(m, 64) <= bm <= max(16, 2 * m) or bn > 2 * n:
             continue
         bk = bk * 2 // itemsize
-        for warps, stages in product((8, 4), (3, 4)):
+        for warps, stages in product((8, 4), (3, 4 if bm > 32 else 5)):
             if bm * bn // (32 * warps) <= 256 and stages * (bm + bn) * bk * itemsize <= 220 << 10:
                 yield {"BM": bm, "BN": bn, "BK": bk, "GROUP": 8, "num_warps": warps, "num_stages": stages}
 
