@@ -146,3 +146,15 @@ def k(x, out, n):
         want = -(want * x)
         want = np.where(np.arange(1024) < 500, want * x, -(want + x)) if j == 1 else want
     same_bits(out, want)
+
+
+def test_a_division_of_numbers_in_a_tile_is_done_once():
+    k = kernel("""
+@tt.jit
+def k(x, out, n, N: tt.constexpr):
+    i = tt.program_id(0) // n * N + tt.arange(0, N)
+    tt.store(out + i, tt.load(x + i) * 2.0)
+""")
+    source = lowered(k, {"x": "*float32:16", "out": "*float32:16", "n": "int32"}, N=4096).source
+    body = source[source.index("k_kernel(") :]
+    assert body.count("floordiv_") == 1 and body.index("floordiv_") < body.index("for (")

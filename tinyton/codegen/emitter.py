@@ -412,7 +412,8 @@ class Emitter(Writer):
         args = [self.scalar(x) for x in op.operands]
         text = self.expression(op, [parenthesised(a) for a in args])
         simple = re.fullmatch(r"[\w.]+|\(-[\w.]+\)", text)
-        if simple or (not v.name and self.count.get(v, 0) < 2 and len(text) < LONG):
+        dear = re.search(r"\w\(| [/%] ", text)  # where a tile is made, it would be computed for each element
+        if simple or (not v.name and not dear and self.count.get(v, 0) < 2 and len(text) < LONG):
             self.text[v] = text
             return
         self.comment([op])
