@@ -337,7 +337,7 @@ def compile_share(works: Callable[[], Iterable[Any]], only: str, share: int, sha
                 launch.kernel.warmup(*args, grid=launch.grid, **launch.meta)[launch.grid]  # and what launches it
 
 
-def compile_ahead(works: Callable[[], Iterable[Any]], only: str, jobs: int, limit: float = 900) -> None:
+def compile_ahead(works: Callable[[], Iterable[Any]], only: str, jobs: int, limit: float = 240) -> None:
     """Compiles all ways of the chosen works in so many processes, for at most ``limit`` seconds, so that this one finds
     them in the caches. What a process does not get done is compiled when it is needed. ``works``: a function of a
     module."""

@@ -153,14 +153,16 @@ def conv(
     out, N * OH * OW."""
     row, col = place(tt.program_id(0), pixels, CO, BM, BN, GROUP)
     p, o = row * BM + tt.arange(0, BM), col * BN + tt.arange(0, BN)
-    picture, top, left = p // (OH * OW), p // OW % OH * STRIDE - S // 2, p % OW * STRIDE - S // 2
+    q = p.to(tt.uint32)  # which is quicker to divide
+    top, left = (q // OW % OH).to(tt.int32) * STRIDE - S // 2, (q % OW).to(tt.int32) * STRIDE - S // 2
+    first = (q // (OH * OW)).to(tt.int32) * H  # row of the picture
     acc = tt.zeros((BM, BN), tt.float32)
     rounds = tt.cdiv(S * C, BK)
     for t in range(S * rounds):
         dy, k = t // rounds, t % rounds * BK + tt.arange(0, BK)  # a row of the window: of the picture, it is one piece
         y, z = top[:, None] + dy, left[:, None] * C + k
         seen = (p[:, None] < pixels) & (y >= 0) & (y < H) & (z >= 0) & (z < W * C) & (k < S * C)
-        here = tt.load(x + (picture[:, None] * H + y) * W * C + z, mask=seen, other=0)
+        here = tt.load(x + (first[:, None] + y) * (W * C) + z, mask=seen, other=0)
         at = w + (o[:, None] * S + dy) * S * C + k
         acc = tt.dot(here, tt.load(at, mask=(o[:, None] < CO) & (k < S * C), other=0).T, acc)
     acc = acc * tt.load(scale + o, mask=o < CO, other=0) + tt.load(bias + o, mask=o < CO, other=0)
