@@ -114,6 +114,21 @@ def test_arrays(name, executor):
     assert tt.zeros(5, dtype).numpy().tolist() == [0.0] * 5 and tt.empty((2, 3), dtype).shape == (2, 3)
 
 
+def test_torch_has_no_name_for_them_in_the_interface_of_cuda_arrays(interpreter, monkeypatch):
+    from tinyton.arrays import from_dlpack
+
+    class Tensor:
+        is_cuda = True
+
+        @property
+        def __cuda_array_interface__(self):
+            raise KeyError("torch.float8_e4m3fn")
+
+    tensor, executor = Tensor(), tt.backends.current()
+    monkeypatch.setattr(type(executor), "name", "cuda")
+    assert from_dlpack("x", tensor) is tensor
+
+
 @pytest.mark.parametrize("sums", ["float32", "float16"])
 @each
 def test_products(name, sums, executor):

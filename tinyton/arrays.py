@@ -142,7 +142,7 @@ def from_dlpack(name: str, x: Any) -> Any:
     if isinstance(x, np.ndarray):
         return x
     on_cuda = backends.current().name == "cuda"
-    if on_cuda and (hasattr(x, "__cuda_array_interface__") or hasattr(x, "is_cuda")):
+    if on_cuda and (hasattr(x, "is_cuda") or hasattr(x, "__cuda_array_interface__")):  # torch's has no float8 there
         return x
     try:
         capsule = x.__dlpack__()

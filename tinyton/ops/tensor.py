@@ -59,7 +59,10 @@ class Placed:
         """The address of a byte of a row."""
         start = self.memory if batch == "0" else f"{self.memory} + ({batch}) * {self.bytes // self.type.shape[0]}"
         width = min(128, self.type.shape[self.fast] * self.dtype.itemsize)
-        place, order = f"place_{width}", f"row{f' / {128 // width}' if width < 128 else ''} % {width // 16} * 16"
+        line, half = f"row{f' / {128 // width}' if width < 128 else ''}", width // 32
+        place, order = f"place_{width}", f"{line} % {2 * half} * 16"
+        if self.dtype.itemsize == 8:  # two parts of each of four rows lie in all banks, which 16 lanes read at once
+            place, order = f"{place}_wide", f"({line} % {half} * 2 + {line} / {half} % 2) * 16"
         e.helpers.setdefault(
             place,
             f"{e.dialect.function} unsigned int {place}(unsigned int row, unsigned int byte, unsigned int rows) {{\n"
@@ -258,9 +261,15 @@ def by_warps(e, op: Op) -> None:
         p.shut(depth)
     i, j = p.loop("i", rows), p.loop("j", columns)
     multiply, out = e.use(f"multiply_{KINDS[p.dtype.name]}"), plus(p.sums, p.register(*batches, i, j))
+    if split:  # tensor cores cut sums off, so these few are added up by themselves
+        total, out = out, e.fresh("few")
+        e.line(f"float {out}[4] = {{0.0f, 0.0f, 0.0f, 0.0f}};")
     for x, y in pairs:
         x = p.word(words, i, k) if words else f"{x} + {times(i, many // rows)}"
         e.line(f"{multiply}({out}, {x}, {y} + {times(j, few // columns)});")
+    if split:
+        w = p.loop("w", 4)
+        e.line(f"({total})[{w}] += {out}[{w}];")
     p.end()
 
 
