@@ -26,6 +26,9 @@ SMALL = {
     for turned in ((False, False), (False, True), (True, False))
 }
 SMALL["matmul in full"] = partial(products.matmul, m=33, n=40, k=50, dtype="float32", tiles=TILES)
+for full in (False, True):
+    given = {"m": 70, "n": 48, "k": 64, "dtype": "float8_e4m3fn", "turned": (False, True), "full": full}
+    SMALL[f"matmul float8 {full}"] = partial(products.matmul, **given, tiles=TILES)
 SMALL["gelu"] = partial(products.matmul_gelu, m=70, n=48, k=40, dtype="float16", tiles=TILES)
 for causal in (False, True):
     given = {"heads": 2, "t": 128, "d": 32, "causal": causal, "tiles": ((64, 32),)}

@@ -118,6 +118,8 @@ class TorchData(Device):
         return {"dtype": getattr(torch, dtype), "device": self.device, "generator": self.random}
 
     def normal(self, shape: Any, dtype: str) -> Any:
+        if dtype.startswith("float8"):
+            return self.normal(shape, "float32").to(getattr(torch, dtype))
         return torch.randn(shape, **self._words(dtype))
 
     def uniform(self, shape: Any, dtype: str) -> Any:

@@ -26,7 +26,7 @@ import tinyton as tt
 
 TILES = [(128, 128, 64), (128, 256, 64), (256, 128, 64), (64, 128, 64), (64, 64, 64), (128, 64, 64)]
 TILES += [(16, 128, 128), (16, 64, 128), (16, 32, 256), (32, 64, 128)]  # for a few rows
-WORDS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "int8": "int8"}
+WORDS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "int8": "int8", "float8_e4m3fn": "f8"}
 
 
 def tilings(m: int, n: int, itemsize: int, tiles: Any = None) -> Iterator[dict[str, int]]:
@@ -51,17 +51,20 @@ def ways(kernel: Any, m: int, n: int, args: tuple, itemsize: int, tiles: Any = N
 
 
 def matmul(
-    data: Any, m: int, n: int, k: int, dtype: str, turned: tuple = (False, False), tf32: bool = False, tiles: Any = None
-) -> Case:
-    """In float32, without ``tf32``, in full."""
-    ta, tb = turned
+    data: Any, m: int, n: int, k: int, dtype: str, turned: tuple = (False, False), tf32: bool = False,
+    tiles: Any = None, full: bool = False,
+) -> Case:  # fmt: skip
+    """In float32, without ``tf32``, in full. Of float8, the result is bfloat16, and tensor cores add up in fewer bits
+    than float32 has, or, if that is to be in ``full``, no more than what they do at a time."""
+    (ta, tb), eight = turned, dtype.startswith("float8")
     a = data.normal((k, m) if ta else (m, k), dtype)
     b = data.normal((n, k) if tb else (k, n), dtype)
-    out = data.empty((m, n), dtype)
+    out = data.empty((m, n), "bfloat16" if eight else dtype)
     strides = (1, m) if ta else (k, 1), (1, k) if tb else (n, 1)
     args = (a, b, out, m, n, k, *strides[0], *strides[1])
     meta = {"TA": ta, "TB": tb, "PRECISION": "tf32" if tf32 else None if dtype != "float32" else "ieee"}
-    itemsize = 4 if dtype == "float32" else 2
+    meta |= {"FULL": True} if full else {}
+    itemsize = 4 if dtype == "float32" else 1 if eight else 2
 
     def want() -> tuple:
         x, y = data.wide(a), data.wide(b)
@@ -74,7 +77,11 @@ def matmul(
             torch.backends.cuda.matmul.allow_tf32 = tf32
             return torch.matmul(x, y, out=out)
 
-        return [call]
+        def scaled() -> Any:
+            return torch._scaled_mm(x, y, one, one, out_dtype=torch.bfloat16, use_fast_accum=not full)
+
+        one = torch.ones((), device=x.device)
+        return [scaled if eight else call]
 
     made = (ways(kernels.matmul, m, n, args, itemsize, tiles, **meta) for kernels in (ours, theirs))
     rtol = 3e-3 if tf32 else 2e-5 if dtype == "float32" else None
@@ -429,6 +436,9 @@ def works() -> Iterator[Work]:
         letters = "".join("t" if t else "n" for t in turned)
         make = partial(matmul, m=n, n=n, k=n, dtype="float32", tf32=True, turned=turned)
         yield Work(f"matmul tf32 {n} {letters}", make, 0.95, ("torch",))
+    for n, full in product((4096, 8192), (False, True)):
+        make = partial(matmul, m=n, n=n, k=n, dtype="float8_e4m3fn", turned=(False, True), full=full)
+        yield Work(f"matmul f8 {n}{', sums in float32' * full}", make, 1.0)
     for turned in product((False, True), repeat=2):
         letters = "".join("t" if t else "n" for t in turned)
         make = partial(matmul, m=4096, n=4096, k=4096, dtype="float16", turned=turned)

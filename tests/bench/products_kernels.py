@@ -19,8 +19,10 @@ def matmul(
     a, b, c, M, N, K, row_a, col_a, row_b, col_b,
     BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr, GROUP: tt.constexpr,
     PRECISION: tt.constexpr = None, SUM: tt.constexpr = tt.float32, TA: tt.constexpr = False, TB: tt.constexpr = False,
+    FULL: tt.constexpr = False,
 ):  # fmt: skip
-    """``c = a @ b`` for matrices with strides; TA and TB say which of two is 1."""
+    """``c = a @ b`` for matrices with strides; TA and TB say which of two is 1. FULL: sums of what is multiplied in a
+    round are added up by themselves."""
     row, col = place(tt.program_id(0), M, N, BM, BN, GROUP)
     i, j = row * BM + tt.arange(0, BM), col * BN + tt.arange(0, BN)
     acc = tt.zeros((BM, BN), SUM)
@@ -30,7 +32,10 @@ def matmul(
         y = b + (k[:, None] + j * col_b if TB else k[:, None] * row_b + j)
         left = tt.load(x, mask=(i[:, None] < M) & (k < K), other=0)
         right = tt.load(y, mask=(k[:, None] < K) & (j < N), other=0)
-        acc = tt.dot(left, right, acc, input_precision=PRECISION)
+        if FULL:
+            acc += tt.dot(left, right, input_precision=PRECISION)
+        else:
+            acc = tt.dot(left, right, acc, input_precision=PRECISION)
     tt.store(c + i[:, None] * N + j, acc, mask=(i[:, None] < M) & (j < N))
 
 

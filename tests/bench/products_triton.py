@@ -26,7 +26,7 @@ def place(pid, M, N, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr):
 def matmul(
     a, b, c, M, N, K, row_a, col_a, row_b, col_b,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
-    PRECISION: tl.constexpr = None, TA: tl.constexpr = False, TB: tl.constexpr = False,
+    PRECISION: tl.constexpr = None, TA: tl.constexpr = False, TB: tl.constexpr = False, FULL: tl.constexpr = False,
 ):  # fmt: skip
     """Rows and columns beyond the edge are read from the other end, which spares masks; pointers move on."""
     row, col = place(tl.program_id(0), M, N, BM, BN, GROUP)
@@ -43,7 +43,10 @@ def matmul(
     for k0 in range(0, K, BK):
         left = tl.load(x, mask=k[None, :] < K - k0, other=0)
         right = tl.load(y, mask=k[:, None] < K - k0, other=0)
-        acc = tl.dot(left, right, acc, input_precision=PRECISION)
+        if FULL:
+            acc += tl.dot(left, right, input_precision=PRECISION)
+        else:
+            acc = tl.dot(left, right, acc, input_precision=PRECISION)
         x += BK * col_a if TA else BK
         y += BK if TB else BK * row_b
     i, j = row * BM + tl.arange(0, BM), col * BN + tl.arange(0, BN)
