@@ -97,3 +97,12 @@ def test_what_is_compiled_ahead_is_there(monkeypatch, tmp_path, capsys):
     case = next(two_works()).make(harness.NumPyData())
     harness.check(harness.NumPyData(), case, harness.in_order(case.ours[0]))
     assert set(tmp_path.iterdir()) == kept
+
+
+def test_tiles_of_attention_fit_without_masks():
+    works = [work for work in products.works() if work.make.func in (products.attention, products.attention_backward)]
+    for work in works:
+        case, t = work.make(harness.NoData()), work.make.keywords["t"]
+        for launch in (x for way in [*case.ours, *case.triton, case.before] for x in way if "CAUSAL" in x.meta):
+            assert t % launch.meta["BM"] == 0 and t % launch.meta["BN"] == 0
+            assert not launch.meta["CAUSAL"] or launch.meta["BM"] % launch.meta["BN"] == 0
