@@ -110,6 +110,16 @@ def test_bfloat16(executor):
     same_bits(out.view(np.uint16), (x + x).view(np.uint16))
 
 
+@pytest.mark.parametrize(("code", "name"), [(10, "float8_e4m3fn"), (12, "float8_e5m2")])
+def test_float8(executor, code, name):
+    kind = getattr(pytest.importorskip("ml_dtypes"), name)
+    x = np.random.default_rng().normal(size=(6, 16)).astype(kind)[::2, :8]
+    out = np.zeros((3, 8), kind)
+    passed = (Elsewhere(a.view(np.uint8), code=code) for a in (x, out))
+    twice[1](*passed, 3, 32, 1, COLS=8)
+    np.testing.assert_array_equal(out.astype(np.float32), 2 * x.astype(np.float32))
+
+
 @pytest.mark.parametrize("device, words", [(2, "a CUDA device"), (4, "a device of DLPack's type 4")])
 def test_arrays_on_another_device(executor, device, words):
     if (executor, device) == ("cuda", 2):

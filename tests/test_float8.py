@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import tinyton as tt
+import tinyton.tile as ct
 from conftest import kernel
 from tinyton.dtypes import pack, unpack
 
@@ -147,6 +148,21 @@ def k(a, b, c, M: tt.constexpr, N: tt.constexpr, K: tt.constexpr, SUM: tt.conste
         k[1](a, b, c, M=m, N=n, K=inner, SUM=getattr(tt, sums))
         want, sizes = a.astype(float) @ b.astype(float), np.abs(a.astype(float)) @ np.abs(b.astype(float))
         assert (np.abs(c - want) <= sizes * (2.0**-20 if sums == "float32" else 2.0**-10)).all()
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@each
+def test_products_of_array_tiles(name, fast, executor):
+    @ct.kernel
+    def k(a, b, c, FAST: ct.Constant[bool]):
+        x, y = ct.load(a, (0, 0), (16, 32)), ct.load(b, (0, 0), (32, 16))
+        ct.store(c, (0, 0), ct.mma(x, y, ct.zeros((16, 16), ct.float32), use_fast_acc=FAST))
+
+    rng = np.random.default_rng()
+    a, b = rng.standard_normal((16, 32)).astype(NUMPY[name]), rng.standard_normal((32, 16)).astype(NUMPY[name])
+    c = np.zeros((16, 16), np.float32)
+    ct.launch(None, (1,), k, (a, b, c, fast))
+    np.testing.assert_allclose(c, a.astype(float) @ b.astype(float), rtol=1e-5, atol=1e-4)
 
 
 def test_what_is_refused(interpreter):

@@ -132,7 +132,8 @@ class Imported:
 
     def __init__(self, owner: Any, address: int, shape: tuple, strides: tuple, dtype: np.dtype):
         self.owner, self.shape, self.strides, self.dtype = owner, shape, strides, dtype
-        words = {"data": (address, False), "shape": shape, "strides": strides, "typestr": dtype.str, "version": 3}
+        word = f"|V{dtype.itemsize}" if dtype.isbuiltin == 2 else dtype.str  # 2: of ml_dtypes
+        words = {"data": (address, False), "shape": shape, "strides": strides, "typestr": word, "version": 3}
         self.__array_interface__ = self.__cuda_array_interface__ = words
 
 

@@ -36,6 +36,9 @@ inline float of_float8(unsigned char h, int fraction, int bias) {
 }
 inline float of_e4m3(unsigned char h) { return (h & 0x7f) == 0x7f ? NAN : of_float8(h, 3, 7); }
 inline float of_e5m2(unsigned char h) { return of_half((unsigned short)(h << 8)); }
+inline void cvt_rn_f16x2_e4m3x2(unsigned& d, unsigned short a) {
+    d = (unsigned)half(of_e4m3((unsigned char)(a >> 8))) << 16 | half(of_e4m3((unsigned char)a));
+}
 inline void cvt_rn_satfinite_e4m3x2_f32(unsigned short& d, float a, float b) {
     d = (unsigned short)(float8(a, 3, 7, 0x7e) << 8 | float8(b, 3, 7, 0x7e));
 }

@@ -274,7 +274,8 @@ class Executor:
             address, dtype = x.data_ptr(), x.dtype
         elif hasattr(x, "__cuda_array_interface__"):
             interface = x.__cuda_array_interface__
-            address, dtype = interface["data"][0], np.dtype(interface["typestr"])
+            own = getattr(x, "dtype", None)
+            address, dtype = interface["data"][0], own if isinstance(own, np.dtype) else np.dtype(interface["typestr"])
             if interface.get("stream") not in (None, 0, 1):  # work on it is queued elsewhere than on the default stream
                 _driver("cuStreamSynchronize", ctypes.c_void_p(interface["stream"]))
         else:

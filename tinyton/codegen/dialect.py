@@ -229,8 +229,9 @@ COMMON = {
 {fn} unsigned char e5m2_bits(float x) {{  // round to nearest even, at most 57344; a NaN stays one
     return float8_bits(x, 21, 112, 0x7b);
 }}""",
-    "e4m3_value": """
-{fn} float e4m3_value(unsigned char h) {{
+    "e4m3_value": "\n{fn} float e4m3_value(unsigned char h) {{ return float8_value(h); }}",
+    "float8_value": """
+{fn} float float8_value(unsigned char h) {{  // of e4m3
     const float x = half_value((unsigned short)((h & 0x80) << 8 | (h & 0x7f) << 7)) * 256.0f;
     return (h & 0x7f) == 0x7f ? NAN : x;
 }}""",

@@ -85,6 +85,16 @@ PTX = {
     return float8_bits(x, 20, 120, 0x7e);
 #endif
 }}""",
+    "e4m3_value": """
+{fn} float e4m3_value(unsigned char h) {{
+#if __CUDA_ARCH__ >= 890
+    unsigned int pair;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"((unsigned short)h));
+    return half_value((unsigned short)pair);
+#else
+    return float8_value(h);
+#endif
+}}""",
     "e5m2_bits": """
 {fn} unsigned char e5m2_bits(float x) {{  // round to nearest even, at most 57344; a NaN stays one
 #if __CUDA_ARCH__ >= 890
