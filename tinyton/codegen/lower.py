@@ -228,7 +228,7 @@ def lower(
     threads where its tiles are small, if the programs that then share a block never have to meet in it. ``fed`` allows
     loops that a warp more feeds, by maps that a launch makes."""
     # >>> stage 4
-    if share and not kernel.shared_bytes and (few := tile_threads(kernel)) < min(threads, BLOCK):
+    if share and not kernel.shared_bytes and (few := tile_threads(kernel, spec.divisors())) < min(threads, BLOCK):
         with suppress(Together):
             return _lower(kernel, spec, few, dialect, attribute, stages, BLOCK // few)
     # <<<

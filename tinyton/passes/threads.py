@@ -19,8 +19,8 @@ class Together(Exception):
 
 def choose_threads(kernel: Kernel) -> int:
     """The compiler's choice for a GPU: 128 threads, and up to 512 for large tiles: as many as `move` a part each where
-    all is done element by element, and as many as hold 32 elements each of what is reduced (64 in loops, 16 where loops
-    carry tiles, too), and 64 of what is scanned. 256, where that leaves each 64 sums of a product."""
+    all is done element by element, and as many as hold 32 elements each of what is reduced (in loops over halves 64,
+    where loops carry tiles 16), and 64 of what is scanned. 256, where that leaves each 64 sums of a product."""
     ops = tuple(kernel.ops())
     # >>> stage 8
     if sums := [prod(op.result.type.shape) for op in ops if op.name == "matmul"]:
@@ -30,10 +30,11 @@ def choose_threads(kernel: Kernel) -> int:
         wanted = [move(op.operands[0].type) for op in ops if OPS[op.name].moves]
     else:
         again = {inner for op in ops if op.name in LOOPS for block in op.blocks for inner in walk(block)}
+        halves = all(op.operands[0].type.dtype.itemsize <= 2 for op in again if OPS[op.name].moves)
         wanted = []
         for op in ops:
             if op.name in ACROSS:
-                share = 64 if op.name == "scan" or op in again else 32
+                share = 64 if op.name == "scan" or op in again and halves else 32
                 share = 16 if op.name == "reduce" and carries_tiles(kernel) else share
                 wanted.append(prod(padded(op.operands[0].type.shape)) // share)
     return min(max([BLOCK, *wanted]), 4 * BLOCK)
@@ -57,17 +58,18 @@ def blocks_at_once(threads: int, held_bytes: int, ahead: bool) -> int | None:
     return blocks if (threads > BLOCK or ahead) and least * part < held_bytes < 1.5 * part else None
 
 
-def tile_threads(kernel: Kernel) -> int:
+def tile_threads(kernel: Kernel, divisors: dict[str, int]) -> int:
     """The threads that a program has work for, 128 at most: as many as `move` a part each, with at most sixteen of the
     elements that are only computed. Fewer than 128 are for programs that share a block and do not meet in it; to reduce
-    a tile, they must be in one warp, with 8 to 32 elements each (16 where loops carry tiles). A whole warp, so that
-    programs do not wait for each other in it, have those that may loop for long, stop, or reduce in branches and
-    loops."""
+    a tile, they must be in one warp, with 8 to 32 elements each (16 where loops carry tiles, or 16 does not divide all
+    that masks may end at). A whole warp, so that programs do not wait for each other in it, have those that may loop
+    for long, stop, or reduce in branches and loops."""
     ops = tuple(kernel.ops())
     shapes = {v.type.shape for op in ops for v in (*op.operands, *op.results)}
     most = max((prod(padded(shape)) for shape in shapes), default=1)
     reduces = any(op.name in ACROSS for op in ops)
-    if reduces and most > (16 if carries_tiles(kernel) else 32) * WARP:
+    ragged = any(p.type.dtype.is_int and not p.type.pointer and divisors.get(p.name, 1) % 16 for p in kernel.params)
+    if reduces and most > (16 if ragged or carries_tiles(kernel) else 32) * WARP:
         return BLOCK
     moving = max((move(op.operands[0].type) for op in ops if OPS[op.name].memory), default=0)
     threads = min(most // 8, WARP) if reduces else max(most // 16, moving)
