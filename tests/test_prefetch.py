@@ -320,6 +320,7 @@ def test_what_is_held_costs_no_block():
     found = {n: [blocks_at_once(n, held, True) for held in (300, 400, 600, 900)] for n in (128, 256)}
     assert found == {128: [None, None, 4, None], 256: [None, 2, 2, None]}
     assert blocks_at_once(128, 600, False) is None and blocks_at_once(256, 600, False) == 2
+    assert blocks_at_once(256, 900, False, sums=256) == 2 and blocks_at_once(256, 600, False, sums=512) is None
 
 
 def test_only_if_asked():

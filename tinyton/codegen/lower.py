@@ -282,7 +282,8 @@ def _lower(
         for v, x in plan.layouts.items()
         if v not in again and not (v in made and OPS[made[v].name].placed)
     }
-    bounds = threads * programs, blocks_at_once(threads * programs, held(plan.kernel, room), bool(ahead))
+    sums = max((room.get(op.result, 0) for op in plan.kernel.ops() if op.attrs.get("how") == "outer"), default=0)
+    bounds = threads * programs, blocks_at_once(threads * programs, held(plan.kernel, room), bool(ahead), sums)
     # <<<
     # >>> stage 9
     if maps:

@@ -49,10 +49,13 @@ def carries_tiles(kernel: Kernel) -> bool:
     return any(param.type.shape for op in kernel.ops() for _, param, _, _ in op.carried)
 
 
-def blocks_at_once(threads: int, held_bytes: int, ahead: bool) -> int | None:
+def blocks_at_once(threads: int, held_bytes: int, ahead: bool, sums: int = 0) -> int | None:
     """How many large blocks a multiprocessor (65,536 registers) is to hold at once: two where a thread's tiles take
     about its part of half of the registers, so that a few more would leave room for one block only. Four of 128 threads
-    where loads run ``ahead``, and tiles take a little more than a fourth."""
+    where loads run ``ahead``, and tiles take a little more than a fourth. ``sums``: bytes of products that threads add
+    up each for itself; about as many hold what is multiplied, or where it is."""
+    if sums:
+        return 2 if threads > BLOCK and 2 * sums <= 65536 // (2 * threads) * 4 else None
     blocks, least = (2, 0.6) if threads > BLOCK else (4, 1)
     part = 65536 // (blocks * threads) * 4
     return blocks if (threads > BLOCK or ahead) and least * part < held_bytes < 1.5 * part else None
