@@ -454,3 +454,27 @@ def k(a, b, T: tt.constexpr, N: tt.constexpr):
     for t in range(3):
         a[t + 1] = (a[t].astype(float) @ b.astype(float)).astype(np.float16)
     np.testing.assert_allclose(got.astype(float), a.astype(float), rtol=1e-2, atol=1e-2)
+
+
+def test_what_is_stored_in_16_bits_does_not_come_back_from_shared_memory():
+    """It is rounded once, and goes on in whole vectors without a branch each."""
+    types = SIGNATURE | {"c": "*float16:16"}
+    text = lowered(matmul, types, **PLAIN).source
+    assert "move_16(" in text and not re.search(r"get_float16|store_float16|half_value", text)
+    assert "move_16(" not in lowered(matmul, types | {"N": "int32"}, **PLAIN).source  # it may end within a vector
+
+
+def test_a_division_is_not_made_again_in_a_loop():
+    k = kernel("""
+@tt.jit
+def k(x, out, n, rows, BLOCK: tt.constexpr):
+    i = (tt.program_id(0) % rows * 4 + tt.program_id(0) // rows) * BLOCK + tt.arange(0, BLOCK)
+    total = tt.zeros((BLOCK,), tt.float32)
+    for k in range(n):
+        total += tt.load(x + k * BLOCK + i)
+    tt.store(out + i, total)
+""")
+    types = {"x": "*float32:16", "out": "*float32:16", "n": "int32", "rows": "int32"}
+    body = lowered(k, types, BLOCK=512).source.partition("k_kernel(")[2]
+    before, _, after = body.partition("for (int k")
+    assert before.count("mod_int") == before.count("floordiv_int") == 1 and not re.search("mod_|floordiv_", after)

@@ -88,6 +88,9 @@ inline void brev_b32(unsigned& d, unsigned a) {
     for (int k = 0; k < 32; k++) d = d << 1 | (a >> k & 1);
 }
 
+// -- stores -----------------------------------------------------------------------------------------------------------
+template <class P> void st_global_v4_b32(P at, In<unsigned, 4> v) { *(uint4*)at = {v.at[0], v.at[1], v.at[2], v.at[3]}; }
+
 // -- atomics ----------------------------------------------------------------------------------------------------------
 inline void swap16(unsigned short& d, void* at, unsigned short seen, unsigned short next) {
     d = atomicCAS((unsigned short*)at, seen, next);

@@ -66,6 +66,7 @@ class Emitter(Writer):
         self.arrays: dict[Value, tuple[str, Layout]] = {}  # tiles in registers
         # >>> stage 8
         self.placed: dict[Value, Placed | Held] = {}  # tiles in shared memory, or as good as there
+        self.staged: dict[Value, Callable[[Scope], str]] = {}  # tiles there, row by row, as they will be stored
         # <<<
         # >>> stage 9
         self.rings: dict[int, Placed] = {}

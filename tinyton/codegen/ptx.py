@@ -165,6 +165,13 @@ PTX = {
 template <int LATER> {fn} void warpgroup_wait() {{  // until all groups of products are done but the last ones
     asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(LATER) : "memory");
 }}""",
+    "move_16": """
+{fn} void move_16(void* to, const char* from, bool on) {{  // 16 bytes to an array, if it is on, without a branch
+    const uint4 v = *(const uint4*)from;
+    asm volatile("{{ .reg .pred there; setp.ne.b32 there, %5, 0;\\n"
+        "@there st.global.v4.b32 [%0], {{%1, %2, %3, %4}}; }}"
+        :: "l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"((int)on) : "memory");
+}}""",
     "shared_written": """
 {fn} void shared_written() {{  // what this thread has written is seen by the units that read shared memory themselves
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

@@ -9,7 +9,10 @@ from ..ir import Builder, Value
 from ..layout import Layout
 from . import op
 
-PAD = 32
+# >>> stage 8
+from . import OPS  # isort: skip
+
+# <<<
 
 
 def _convert(run, op, x):
@@ -37,12 +40,18 @@ def lanes(source: Layout, target: Layout) -> tuple[list, list, list] | None:
 def _emit_convert(e, op):
     """Moves a tile between two layouts: by shuffles if every element stays in its warp, else through shared memory."""
     (x,) = op.operands
-    e.declare(op.result)
     source, target, dtype = e.layout_of(x), e.layout_of(op.result), op.result.type.dtype
     to = from_ = ""
     if op.result.type.pointer:
         dtype, to, from_ = uint64, f"({e.c(uint64)})", f"({e.ctype(x)})"
-    if e.dialect.shuffle and (pairs := lanes(source, target)):
+    pairs = lanes(source, target) if e.dialect.shuffle else None
+    # >>> stage 8
+    last = len(source.shape) - 1
+    if not (pairs or to) and e.dialect.name == "cuda" and min(source.vector(last), target.vector(last)) > 1:
+        return _by_vectors(e, op, source, target)
+    # <<<
+    e.declare(op.result)
+    if pairs:
         threads, across, registers = pairs
         same = sum(1 << i for i, at in threads if i == at)
         lane = [f"(thread & {same})"] * (same > 0)
@@ -53,11 +62,6 @@ def _emit_convert(e, op):
             where = " + ".join([*lane, s.gather(across)] if across else lane) or "0"
             s.line(f"{e.cell(op.result, s)} = {from_}{e.shuffle(to + cell, where, dtype, '')};")
         return
-    # >>> stage 8
-    last = len(source.shape) - 1
-    if e.dialect.name == "cuda" and not to and min(source.vector(last), target.vector(last)) > 1:
-        return _by_vectors(e, op, source, target)
-    # <<<
     memory = e.shared(dtype, room(source.shape))
     stage(e, op, x, memory, to)
     e.barrier()
@@ -67,10 +71,11 @@ def _emit_convert(e, op):
 
 # >>> stage 8
 def _by_vectors(e, op, source: Layout, target: Layout) -> None:
-    """Through shared memory in accesses of up to 16 bytes, both ways. Rows are longer by PAD bytes, so that the eight
-    rows that a warp has of sums on tensor cores lie in different banks."""
+    """Through shared memory in accesses of up to 16 bytes, both ways. Rows are longer by eight elements or 16 bytes, so
+    that the eight rows that a warp has of sums on tensor cores, eight elements each, lie in different banks. What is
+    stored as it lies there need not come back."""
     (x,), dtype, last = op.operands, op.result.type.dtype, len(source.shape) - 1
-    pitch = source.shape[-1] * dtype.itemsize + PAD
+    pitch = source.shape[-1] * dtype.itemsize + max(16, 8 * dtype.itemsize)
     name, size = e.fresh("turned"), prod(source.shape[:-1]) * pitch
     e.line(f"char* const {name} = (char*){e.shared(uint64, -(-size // 8))};")
 
@@ -85,8 +90,23 @@ def _by_vectors(e, op, source: Layout, target: Layout) -> None:
         values = ", ".join(s.shifted(k).get(x) for k in range(width(source)))
         s.line(f"{e.access('put', dtype, width(source))}({place(s)}, {values});")
     e.barrier()
+    if _stored(e, op, target, width(target)):
+        e.staged[op.result] = place
+        return
+    e.declare(op.result)
     with e.loop(target, [op], step=width(target)) as s:
         s.line(f"{e.access('get', dtype, width(target))}(&{e.cell(op.result, s)}, {place(s)});")
+
+
+def _stored(e, op, target: Layout, width: int) -> bool:
+    """True for a tile of 16-bit floats that the next op that does anything stores, in vectors of 16 bytes."""
+    ops, dtype = e.kernel.ops(), op.result.type.dtype
+    rest = ops[ops.index(op) + 1 :]
+    then = next((o for o in rest if OPS[o.name].kind == "statement"), None)
+    if not (dtype.bits == 16 and dtype.is_float and then and then.name == "store" and then.operands[1] is op.result):
+        return False
+    whole = target == e.store_layout(then) and e.plan.vectors.get(then, 1) == width == 8 and "cache" not in then.attrs
+    return whole and e.count[op.result] == 1 and e.even(then, target, width)
 
 
 # <<<
