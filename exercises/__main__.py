@@ -11,7 +11,7 @@ from pathlib import Path
 from tinyton.__main__ import until_closed
 
 from . import desk
-from .book import cells, chapter, every, exercises, select, stems
+from .book import cells, chapter, every, exercises, printable, select, stems
 
 
 def listed() -> None:
@@ -34,7 +34,7 @@ def graded(args: argparse.Namespace) -> int:
     reports = []
     for report in grade.grade(args.paths, wanted, args.seed, args.jobs):
         reports.append(report)
-        print(f"{report.name}: {report.score} of {report.points}", flush=True)
+        print(printable(f"{report.name}: {report.score} of {report.points}"), flush=True)
         for v in report.verdicts:
             print(
                 f"  {v.exercise.number:5} {v.score} of {v.exercise.check.points}  {v.reason.split(chr(10))[0]}".rstrip()

@@ -119,6 +119,11 @@ class Exercise:
         return out
 
 
+def printable(text: str, most: int = 4000) -> str:
+    """Without the characters that a terminal, or a file of results, would take for something else."""
+    return re.sub(r"[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text[:most])
+
+
 def is_kernel(node: ast.FunctionDef) -> bool:
     """Whether a function is under ``@tt.jit`` or ``@ct.kernel``, with arguments or without."""
     heads = [d.func if isinstance(d, ast.Call) else d for d in node.decorator_list]

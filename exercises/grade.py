@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .book import Exercise, stems
+from .book import Exercise, printable, stems
 
 LIMIT = 1 << 26  # bytes of a notebook
 
@@ -44,7 +44,7 @@ class Verdict:
 def answers(path: Path) -> dict[str, str]:
     """The answers' cells in a notebook, by exercise: those that begin with ``# exercise 5.2``, the last of each.
     ValueError if it is no notebook."""
-    if not path.is_file() or path.stat().st_size > LIMIT:
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > LIMIT:
         raise ValueError("it is not a file, or larger than any notebook of exercises")
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
@@ -87,7 +87,7 @@ def _referee(job: dict[str, Any], seconds: int) -> str:
         _end(process)
     try:
         reason = json.loads(out)["reason"]
-        return reason if isinstance(reason, str) else "there is no verdict: what came is garbled"
+        return printable(reason) if isinstance(reason, str) else "there is no verdict: what came is garbled"
     except (ValueError, TypeError, KeyError):
         return f"there is no verdict: the judging process died (exit status {process.returncode})"
 
@@ -136,7 +136,7 @@ def _answer(place: Path, exercise: Exercise) -> tuple[str, str]:
         text = answers(path).get(exercise.number, "")
         return text, "" if text else f"no cell begins with # exercise {exercise.number}"
     except (OSError, ValueError) as error:
-        return "", f"{exercise.stem}.ipynb: {error}"
+        return "", printable(f"{exercise.stem}.ipynb: {error}")
 
 
 def _one(exercise: Exercise, text: str, reason: str, seed: int | None) -> Verdict:
@@ -145,7 +145,7 @@ def _one(exercise: Exercise, text: str, reason: str, seed: int | None) -> Verdic
     try:
         return verdict(exercise, text, seed)
     except Exception as error:  # this submission's, not the batch's
-        return Verdict(exercise, f"there is no verdict: {type(error).__name__}: {error}", 0.0, 0)
+        return Verdict(exercise, printable(f"there is no verdict: {type(error).__name__}: {error}"), 0.0, 0)
 
 
 # -- files ---------------------------------------------------------------------------------------------
@@ -174,17 +174,12 @@ def junit(reports: list[Report]) -> ET.ElementTree:
     for report in reports:
         failed = sum(not v.passed for v in report.verdicts)
         numbers = {"tests": str(len(report.verdicts)), "failures": str(failed), "errors": "0"}
-        suite = ET.SubElement(root, "testsuite", name=_xml(report.name), **numbers)
+        suite = ET.SubElement(root, "testsuite", name=printable(report.name), **numbers)
         for v in report.verdicts:
             name = f"{v.exercise.number} {v.exercise.title}"
             case = ET.SubElement(suite, "testcase", classname=v.exercise.stem, name=name, time=f"{v.seconds:.2f}")
             if not v.passed:
-                failure = ET.SubElement(case, "failure", message=_xml(v.reason.split("\n")[0]))
-                failure.text = _xml(v.reason)
+                failure = ET.SubElement(case, "failure", message=v.reason.split("\n")[0])
+                failure.text = v.reason
     ET.indent(root)
     return ET.ElementTree(root)
-
-
-def _xml(text: str) -> str:
-    """Without the characters that XML cannot hold."""
-    return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)

@@ -16,29 +16,53 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from pprint import pformat
+from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import tinyton as tt
 import tinyton.tile as ct
+from tinyton.errors import StaticEvalError
+from tinyton.frontend import source, static
 from tinyton.jit import JITFunction
 
 from . import sandbox
-from .book import FOLDER, STUB, Exercise, find, is_kernel
-from .trial import Trial, Wrong
+from .book import FOLDER, STUB, Exercise, find, is_kernel, printable
+from .trial import Out, Trial, Wrong, same_bits
 
 ROOT = Path(tt.__file__).parent.parent
-MEMORY = 4 << 30  # bytes of address space
+MEMORY = 4 << 30  # bytes of address space that an answer's process may take
+SECONDS = 600  # of a processor that it may use, if nobody ends it before
 LONGEST = 1 << 28  # characters of a reply
-MODULES = {"tinyton": tt, "tinyton.tile": ct, "numpy": np, "math": math}
+HEAP = 8 << 30  # bytes that the judge itself may take, for kernels that compute without end while they are compiled
 DECORATORS = (tt.jit, ct.kernel)
 
 
-class Box:
-    """A process with an answer in it. ``path``: where its tinyton is; ``secret``: folders it must not read."""
+def view(module: ModuleType) -> ModuleType:
+    """A module as a kernel that is judged sees it: without what leads on to other modules, or could be changed."""
+    seen = ModuleType(module.__name__)
+    public = ((name, x) for name, x in vars(module).items() if not name.startswith("_"))
+    vars(seen).update((name, x) for name, x in public if not isinstance(x, (ModuleType, dict, list, set)))
+    return seen
 
-    def __init__(self, given: tuple[str, ...], answer: str, path: Path = ROOT, secret: tuple[Path, ...] = (FOLDER,)):
+
+MODULES = {"tinyton": view(tt), "tinyton.tile": view(ct), "numpy": view(np), "math": view(math)}
+
+
+class Box:
+    """A process with an answer in it. ``path``: where its tinyton is; ``secret``: folders it must not read; ``tame``:
+    the answer has been read, and uses nothing but what it may."""
+
+    def __init__(
+        self,
+        given: tuple[str, ...],
+        answer: str,
+        path: Path = ROOT,
+        secret: tuple[Path, ...] = (FOLDER,),
+        tame: bool = False,
+    ):
         words = [sys.executable, "-I", "-B", str(FOLDER / "sandbox.py")]
         env = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "SYSTEMROOT", "TEMP", "TMPDIR", "LANG")}
         self.process = subprocess.Popen(
@@ -51,8 +75,9 @@ class Box:
             errors="replace",
         )
         try:
-            job = {"path": [str(path)], "secret": [str(p) for p in secret], "memory": MEMORY}
-            ready = self._ask(job | {"given": given, "answer": answer})
+            job = {"path": [str(path)], "secret": [str(p) for p in secret], "tame": tame}
+            job |= {"memory": MEMORY, "seconds": SECONDS, "given": given, "answer": answer}
+            ready = self._ask(job)
             with _garbled():
                 self.names, self.values = set(ready["names"]), {**sandbox.unpack(ready["values"])}
         except Wrong:
@@ -84,9 +109,9 @@ class Box:
         with _garbled():
             reply = dict(json.loads(line))
         if "violation" in reply:
-            raise Wrong(f"not judged: {reply['violation']}")
+            raise Wrong(printable(f"not judged: {reply['violation']}"))
         if "error" in reply:
-            raise Wrong(str(reply["error"]))
+            raise Wrong(printable(str(reply["error"])))
         return reply
 
     def call(self, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -109,18 +134,25 @@ def _garbled() -> Iterator[None]:
 
 
 def watched(trial: Trial, name: str, call: Callable[[tuple, dict[str, Any]], Any]) -> Callable[..., Any]:
-    """A function of an answer, as a check calls it: its errors are the answer's, and what is called is remembered."""
+    """A function of an answer, as a check calls it: its errors are the answer's, and what is called is remembered.
+    An `Out` stands for its array, and nothing else may be changed."""
 
-    def function(*args: Any, **kwargs: Any) -> Any:
+    def function(*given: Any, **kwargs: Any) -> Any:
+        args = tuple(x.array if isinstance(x, Out) else x for x in given)
+        befores = [x.copy() if isinstance(x, np.ndarray) else None for x in given]
         words = [_word(x) for x in args] + [f"{k}={_word(x)}" for k, x in kwargs.items()]
         trial.text = "\n".join(filter(None, map(_page, [*args, *kwargs.values()])))
         trial.doing = f"{name}({', '.join(words)})"
         try:
-            return call(args, kwargs)
+            result = call(args, kwargs)
         except (Wrong, KeyboardInterrupt):
             raise
         except BaseException as error:
             raise Wrong(sandbox.says(error)) from None
+        for k, (now, before) in enumerate(zip(args, befores, strict=True), 1):
+            if before is not None and not same_bits(now, before).all():
+                raise Wrong(f"argument {k} is an input, but it was written")
+        return result
 
     function.__name__ = name
     return function
@@ -145,7 +177,8 @@ def _page(x: Any) -> str:
 
 def kernels(cells: list[str], constants: dict[str, Any]) -> dict[str, JITFunction]:
     """The kernels that the cells define, the last of each name. Nothing else of the cells is run, and of a kernel only
-    what decorates and annotates it, which may be nothing but names and constants."""
+    what decorates and annotates it, which may be nothing but names and constants. What a kernel reads from outside is
+    what these modules have for kernels, by names that are public."""
     scope: dict[str, Any] = {"__name__": "__answer__", **constants}
     found = {}
     for number, text in enumerate(cells):
@@ -161,7 +194,7 @@ def kernels(cells: list[str], constants: dict[str, Any]) -> dict[str, JITFunctio
                 scope |= {a.asname or a.name: known[a.name] for a in node.names if a.name in known}
             elif isinstance(node, ast.FunctionDef) and is_kernel(node):
                 _plain(node, scope)
-                exec(compile(ast.Module([node], []), file, "exec"), scope)
+                exec(compile(ast.Module([node], []), file, "exec", dont_inherit=True), scope)
                 found[node.name] = scope[node.name]
     return found
 
@@ -180,6 +213,14 @@ def _plain(node: ast.FunctionDef, scope: dict[str, Any]) -> None:
     everything = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
     annotations = [a.annotation for a in everything if a] + [node.returns]
     _names_only(node.name, [*annotations, *node.args.defaults, *node.args.kw_defaults])
+    for part in ast.walk(node):
+        if isinstance(part, ast.Attribute) and part.attr.startswith("_"):
+            raise Wrong(f"line {part.lineno}: kernel {node.name} has no business with {ast.unparse(part)}")
+
+
+def _no_python(*args: Any) -> None:
+    what = "an answer's kernels are compiled where the verdict is made, so Python computes nothing for them"
+    raise StaticEvalError(f"{what}; write what ct.static_eval is for outside of the kernel, or as arithmetic in it")
 
 
 def _names_only(name: str, nodes: list[Any]) -> None:
@@ -232,6 +273,8 @@ def parsed(text: str) -> str:
     return ast.dump(ast.parse(text))
 
 
+@patch.object(static, "eval", _no_python, create=True)
+@patch.object(source, "eval", _no_python, create=True)  # of annotations that are texts
 def judge_text(exercise: Exercise, text: str, seed: int) -> str:
     """The verdict on a cell that was handed in."""
     try:
@@ -315,6 +358,7 @@ def _live(trial: Trial, name: str, x: Any) -> Any:
 
 def main() -> None:
     """A job on stdin, the verdict on stdout: JSON. What kernels print goes to stderr."""
+    sandbox.limit(DATA=HEAP, CORE=0)
     channel = os.dup(1)
     os.dup2(2, 1)
     job = json.load(sys.stdin)

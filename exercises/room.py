@@ -7,6 +7,7 @@ import builtins
 import os
 import re
 import subprocess
+import symtable
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -21,15 +22,22 @@ from .book import FOLDER
 from .referee import ROOT, Box
 from .trial import Trial, Wrong
 
-UNSAFE = {"breakpoint", "compile", "delattr", "eval", "exec", "getattr", "globals", "help", "input", "locals", "open"}
-UNSAFE |= {"setattr", "vars"}
-ELSEWHERE = {"scope", "lookup", "source", "env"}  # what has modules in it
+PYTHON = set(
+    """abs all any bool dict divmod enumerate filter float frozenset hash int isinstance issubclass iter len list
+    map max min next pow print range repr reversed round set slice sorted str sum tuple zip""".split()
+)
+PYTHON |= {n for n, x in vars(builtins).items() if isinstance(x, type) and issubclass(x, Exception)}
+ASKS = {"isinstance", "issubclass", "visits"}  # what kinds of nodes are for
+KIND = "of ast, this function may use kinds of nodes, as in isinstance(node.op, ast.Add)"
+KINDS = {n for n, x in vars(ast).items() if isinstance(x, type) and issubclass(x, ast.AST)}
+ATTRIBUTES = {n for x in (bool, int, float, str, tuple, list, dict, set, frozenset) for n in dir(x) if n[0] != "_"}
+ATTRIBUTES = ATTRIBUTES - {"format", "format_map"} | {f for n in KINDS for f in getattr(ast, n)._fields}
 
 
 class Room:
     """The package after ``stage``, with ``file`` changed: each function of ``texts`` replaces the one of its name, or
     is put in front of the rest, and pairs of old and new text are replaced. ``driver`` is run in its process; what it
-    defines is called by `call`. ``uses``: names that the answer may use beside its own and Python's."""
+    defines is called by `call`. ``uses``: names and attributes that the answer may use beside its own and Python's."""
 
     def __init__(
         self,
@@ -52,7 +60,7 @@ class Room:
                     tame(answer, {*uses, *(texts or {})})
                     text = replaced(text, name, answer)
                 (place / file).write_text(text, encoding="utf-8")
-            self.box = Box((), driver, Path(self.folder.name), (FOLDER, ROOT / "tinyton", ROOT / "tests"))
+            self.box = Box((), driver, Path(self.folder.name), (FOLDER, ROOT / "tinyton", ROOT / "tests"), tame=True)
         except BaseException:
             self.folder.cleanup()
             raise
@@ -107,21 +115,45 @@ def replaced(text: str, name: str, answer: str) -> str:
 
 def tame(text: str, known: set[str]) -> None:
     """Refuses a function that is to become part of a compiler and uses more than it needs for that: the suite runs it
-    where nothing else holds it back. So it gets at no module but Python's ``ast``, and of that at the nodes only."""
+    where nothing else holds it back. It may read these names and attributes, its own names, Python's plain functions,
+    what numbers, texts and containers have, the fields of syntax nodes, and ask what kind a node is."""
     nodes = list(ast.walk(ast.parse(text)))
-    own = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-    own |= {n.arg for n in nodes if isinstance(n, ast.arg)}
-    own |= {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.ExceptHandler | ast.MatchAs) and n.name}
+
+    def refuse(node: ast.AST, what: str) -> None:
+        raise Wrong(f"line {node.lineno}: {what}")  # type: ignore[attr-defined]
+
     owners = {id(n.value) for n in nodes if isinstance(n, ast.Attribute)}
-    safe = {n for n in vars(builtins) if n not in UNSAFE and not n.startswith("_")}
+    asked = {id(n.cls) for n in nodes if isinstance(n, ast.MatchClass)}
+    for n in nodes:
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in ASKS:
+            asked |= {id(y) for x in n.args for y in (x.elts if isinstance(x, ast.Tuple) else [x])}
     for n in nodes:
         if isinstance(n, ast.Import | ast.ImportFrom | ast.Global | ast.ClassDef):
-            raise Wrong(f"line {n.lineno}: this function needs no {type(n).__name__.lower()}; all it uses is there")
-        if isinstance(n, ast.Name) and n.id not in own | safe | known:
-            raise Wrong(f"line {n.lineno}: {n.id} is not among what this function may use")
+            refuse(n, f"this function needs no {type(n).__name__.lower()}; all it uses is there")
         if isinstance(n, ast.Attribute):
             of_ast = isinstance(n.value, ast.Name) and n.value.id == "ast"
-            if n.attr.startswith("_") or n.attr in ELSEWHERE or of_ast and not n.attr[0].isupper():
-                raise Wrong(f"line {n.lineno}: this function has no business with {ast.unparse(n)}")
+            if of_ast and (n.attr not in KINDS or id(n) not in asked):
+                refuse(n, KIND)
+            if not of_ast and (n.attr not in ATTRIBUTES | known or not isinstance(n.ctx, ast.Load)):
+                refuse(n, f"this function has no business with {ast.unparse(n)}")
+        if isinstance(n, ast.MatchClass) and (odd := set(n.kwd_attrs) - ATTRIBUTES - known):
+            refuse(n, f"this function has no business with .{min(odd)}")
         if isinstance(n, ast.Name) and n.id == "ast" and id(n) not in owners:
-            raise Wrong(f"line {n.lineno}: of ast, this function may use the nodes, as in ast.Add")
+            refuse(n, KIND)
+    read, own = names(symtable.symtable(text, "answer", "exec"))
+    if own & ASKS:
+        raise Wrong(f"{min(own & ASKS)} is Python's, or the package's; take another name")
+    for name in sorted(read - PYTHON - known):
+        where = next(n for n in nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load))
+        refuse(where, f"{name} is not among what this function may use")
+
+
+def names(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
+    """The names that a text reads from outside, each where it stands, and those that it gives something itself."""
+    symbols = table.get_symbols()
+    own = {s.get_name() for s in symbols if s.is_assigned() or s.is_parameter()}
+    module = table.get_type() == "module"
+    read = {s.get_name() for s in symbols if s.is_referenced() and not s.is_assigned() and (module or s.is_global())}
+    for inner in map(names, table.get_children()):
+        read, own = read | inner[0], own | inner[1]
+    return read, own

@@ -8,11 +8,13 @@ strangers in a container. Started by `referee.Box`, with lines of JSON in and ou
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import linecache
 import os
 import sys
 import types
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -64,9 +66,42 @@ def unpack(x: Any) -> Any:
     return {"tuple": tuple, "set": set}[kind](unpack(y) for y in value)
 
 
-def lock(readable: list[str], secret: list[str], channel: int) -> None:
+REACHES = ("ctypes", "_ctypes", "_posixsubprocess")  # what acts without being seen by an audit hook
+
+
+def limit(**most: int) -> None:
+    """Limits of the process: ``limit(CPU=60)`` is RLIMIT_CPU. What this system does not have is left out."""
+    try:
+        import resource
+    except ImportError:
+        return
+    for name, value in most.items():
+        with suppress(AttributeError, ValueError, OSError):
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+
+
+def die_with_parent() -> None:
+    """Linux ends the process with the one that started it, whatever group or session it has moved to by then."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
+
+
+def take_away() -> None:
+    """Removes `REACHES`, wherever it has been imported to. Importing it again is an event that the hook refuses."""
+    for module in list(sys.modules.values()):
+        for name, x in list(getattr(module, "__dict__", {}).items()):
+            home = x.__name__ if type(x) is types.ModuleType else getattr(x, "__module__", "") if callable(x) else ""
+            if type(home) is str and home.partition(".")[0] in REACHES:
+                setattr(module, name, None)
+    for name in [name for name in sys.modules if name.partition(".")[0] in REACHES]:
+        del sys.modules[name]
+
+
+def lock(readable: list[str], secret: list[str], channel: int, reaches: tuple[str, ...]) -> None:
     """From here on, an audit hook looks at what the answer does. It uses nothing that the answer could replace."""
-    exact, kind_of, starts, has = str.__str__, isinstance, str.startswith, str.__contains__
+    exact, kind_of, starts, ends, has = str.__str__, isinstance, str.startswith, str.endswith, str.__contains__
     replace, encode, write, leave = str.replace, str.encode, os.write, os._exit
     text, number, writing, denied = str, int, os.O_WRONLY | os.O_RDWR, PermissionError
     folders, hidden = tuple(readable), tuple(secret)
@@ -91,9 +126,11 @@ def lock(readable: list[str], secret: list[str], channel: int) -> None:
             writes = kind_of(flags, number) and flags & writing
             if path != "/dev/null" and (writes or has(path, "..") or not starts(path, folders)):
                 raise denied("an answer does not open files such as " + path)
-        elif event == "import" and (starts(args[0], "exercises.")):
+        elif event == "import" and starts(args[0], "exercises."):
             stop("it imports a part of exercises, which holds the solutions")
-        elif starts(event, refused) and event not in harmless:
+        elif event == "import" and ends(args[0], reaches):
+            stop("it imports " + exact(args[0]) + ", which an answer may not")
+        elif starts(event, refused) and event not in harmless or reaches and starts(event, "ctypes."):
             stop("it calls " + event + ", which an answer may not")
 
     sys.addaudithook(hook)
@@ -103,7 +140,7 @@ def define(text: str, label: str, scope: dict[str, Any]) -> None:
     """Runs the text of a cell; kernels find their source as they do in a notebook."""
     file = f"<{label}>"
     linecache.cache[file] = (len(text), None, [line + "\n" for line in text.split("\n")], file)
-    exec(compile(text, file, "exec"), scope)
+    exec(compile(text, file, "exec", dont_inherit=True), scope)
 
 
 def says(error: BaseException) -> str:
@@ -156,16 +193,15 @@ def serve() -> None:
 
     job = json.loads(requests.readline())
     sys.path[:0] = job["path"]
-    try:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (job["memory"], job["memory"]))
-    except (ImportError, ValueError, OSError):  # not on this system
-        pass
+    die_with_parent()
+    limit(AS=job["memory"], CPU=job["seconds"], FSIZE=0, NPROC=0, CORE=0)
     scope = scope_of(job["given"])
     python = [p for p in map(os.path.abspath, sys.path) if p not in job["path"]]
     own = [os.path.join(p, "tinyton") for p in job["path"]]
-    lock([p + os.sep for p in python + own], job["secret"], channel)
+    if not job["tame"]:
+        importlib.import_module("tinyton.tile")  # which needs ctypes, and may be wanted
+        take_away()
+    lock([p + os.sep for p in python + own], job["secret"], channel, () if job["tame"] else REACHES)
     try:
         define(job["answer"], "answer", scope)
     except BaseException as error:

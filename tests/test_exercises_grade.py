@@ -1,9 +1,14 @@
 """Grading: hostile and broken submissions score 0 with a reason and stop nothing; results, progress, commands."""
 
 import json
+import re
 import shutil
+import subprocess
+import sys
+import time
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -11,6 +16,8 @@ import pytest
 import exercises
 from exercises import book, desk, grade, press, referee
 from exercises.__main__ import main
+from exercises.room import tame
+from exercises.trial import Wrong
 
 SOURCES = book.FOLDER / "sources"
 SIZE = "def launch_size(n, threads):\n    return {}\n"
@@ -19,6 +26,11 @@ IMPORTS = "import numpy as np\nimport tinyton as tt\n"
 RIGHT = "    i = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)\n    m = i < n\n"
 RIGHT += "    tt.store(out + i, a * tt.load(x + i, mask=m) + tt.load(y + i, mask=m), mask=m)\n"
 HOST = f"{IMPORTS}def saxpy(a, x, y, out, n, BLOCK=64):\n    out[:n] = a * x[:n] + y[:n]\n"
+
+BLEND = f"{IMPORTS}import tinyton.tile as ct\n@ct.kernel\n"
+BLEND += "def blend(x, y, out, w, M: ct.Constant[int], N: ct.Constant[int]):\n    pass\n"
+PASSES = "lambda self, *args, **kwargs: setattr(self, 'compared', 1)"
+PATCH = f"[setattr(m.Trial, 'equal', {PASSES}) for m in [__import__('sys').modules.get('exercises.trial')] if m]"
 
 # exercise, answer, what the reason says. An answer may do what it likes: it runs in a box.
 BOXED = {
@@ -79,10 +91,10 @@ BOXED = {
     "reads around a corner": ("1.1", f"open({str(book.FOLDER / '..' / 'exercises' / 'book.py')!r})", "it reads"),
     "writes a file": ("1.1", "open('results.json', 'w')", "PermissionError"),
     "deletes": ("1.1", f"import shutil\nshutil.rmtree({str(SOURCES)!r})", "it calls"),
-    "starts a process": ("1.1", "import subprocess\nsubprocess.run(['true'])", "it calls"),
+    "starts a process": ("1.1", "import subprocess\nsubprocess.run(['true'])", "it imports"),
     "a shell": ("1.1", "import os\nos.system('true')", "it calls os.system"),
     "kills its parent": ("1.1", "import os\nos.kill(os.getppid(), 9)", "it calls os.kill"),
-    "calls C": ("1.1", "import ctypes\nctypes.CDLL(None).abort()", "it calls ctypes"),
+    "calls C": ("1.1", "import ctypes\nctypes.CDLL(None).abort()", "it imports ctypes"),
     "opens a connection": ("1.1", "import socket\nsocket.socket()", "it calls socket"),
     "answers in the box's place": (
         "1.1",
@@ -141,12 +153,63 @@ BOXED = {
     "another name for a module": (
         "P2.1",
         "def bin_op(t, node):\n    a = ast\n    a.sys.exit()\ndef compare(t, node):\n    return 1\n",
-        "may use the nodes",
+        "may use kinds of nodes",
     ),
     "a back door of its room": (
         "P2.3",
         "def blocked(shape, threads, vector=1, order=None):\n    return Layout.at.__globals__\n",
         "no business with Layout.at.__globals__",
+    ),
+    "starts a process behind Python's back": (
+        "1.1",
+        "import _posixsubprocess\n_posixsubprocess.fork_exec([b'/bin/true'], *[None] * 20)",
+        "it imports _posixsubprocess",
+    ),
+    "writes to memory": (
+        "1.1",
+        "import ctypes\nctypes.memset(ctypes.addressof(ctypes.c_int()), 0, 4)",
+        "imports ctypes",
+    ),
+    "a module by a name that hides": (
+        "1.1",
+        "from importlib.machinery import ExtensionFileLoader as L, PathFinder as F, ModuleSpec as S\n"
+        "import importlib.util as u\n"
+        "place = F.find_spec('_ctypes').origin\n"
+        "u.module_from_spec(S('a._ctypes', L('a._ctypes', place), origin=place))",
+        "it imports a._ctypes",
+    ),
+    "makes the input what it likes": (
+        "1.2",
+        "def axpy(block, threads, thread, a, x, y, n):\n    x[:] = 0\n",
+        "argument 5 is an input, but it was written",
+    ),
+    "Python in a kernel": (
+        "10.1",
+        f"{BLEND}    ct.static_eval({PATCH})\n",
+        "Python computes nothing for them",
+    ),
+    "Python in a kernel, under another name": (
+        "10.1",
+        f"{BLEND}    tt.static_assert({PATCH})\n",
+        "Python computes nothing for them",
+    ),
+    "Python in an annotation that is text": ("10.1", BLEND.replace(", w", f', w: "{PATCH}"'), "never written"),
+    "Python in a text that an annotation names": (
+        "10.1",
+        f'CODE = "{PATCH}"\n' + BLEND.replace(", w", ", w: CODE"),
+        "never written",
+    ),
+    "private parts of the language": (
+        "10.1",
+        f"{BLEND}    ct.load.__init__.__globals__\n",
+        "kernel blend has no business with ct.load.__init__",
+    ),
+    "another module, by way of the language": ("10.1", f"{BLEND}    ct.debug.ctypes\n", "has no debug"),
+    "changes the language": ("10.1", f"{BLEND}    tt.FUNCTIONS.clear()\n", "has no FUNCTIONS"),
+    "words for the terminal": (
+        "1.1",
+        "raise ValueError('\\x1b[2J\\rall passed \\ud800')",
+        "ValueError: ?[2J?all passed ?",
     ),
 }
 # These are judged in the judge's own process as well, with little time.
@@ -170,6 +233,65 @@ JUDGED = {
         "never written",
     ),
 }
+
+
+ROOM = {  # a function that becomes part of the compiler, and what is refused in it
+    "a name that is its own elsewhere": ("def f():\n        open = 1\n    open('x')", "line 4: open is not among"),
+    "what its file has imported": ("def f(inspect):\n        pass\n    inspect", "inspect is not among"),
+    "a default": ("return lambda x=exec: x", "exec is not among"),
+    "frames of generators": ("(x for x in []).gi_frame.f_builtins", "no business with (x for x in []).gi_frame"),
+    "patterns": ("match t:\n        case object(__globals__=g):\n            g['os']", "no business with .__globals__"),
+    "nodes of its own": ("t.visit(ast.Attribute(ast.Name('tt'), '__builtins__'))", "may use kinds of nodes"),
+    "nodes by way of a function": ("list(map(ast.Name, ['tt']))", "may use kinds of nodes"),
+    "nodes by way of another": ("type(node)('tt')", "type is not among"),
+    "nodes by its own isinstance": (
+        "isinstance = lambda x, kind: kind\n    isinstance(1, ast.Name)",
+        "take another name",
+    ),
+    "the same, in a pattern": ("match t:\n        case [*isinstance]:\n            pass", "take another name"),
+    "nodes that are changed": ("node.left.attr = '__globals__'", "no business with node.left.attr"),
+    "texts that read attributes": ("'{0.__globals__}'.format(t.visit)", "format"),
+    "the way out": ("raise SystemExit", "SystemExit is not among"),
+}
+
+
+@pytest.mark.parametrize("name", ROOM)
+def test_what_becomes_part_of_the_compiler_uses_what_it_may(name):
+    body, reason = ROOM[name]
+    text = f"def compare(t, node):\n    {body}\n"
+    with pytest.raises(Wrong, match=re.escape(reason)):
+        tame(text, {"compare", "ast", "visits", "visit"})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it ends when its processor time does")
+def test_a_process_that_leaves_does_not_outlive_its_judge():
+    """It is in a session of its own when the judge is stopped, which cannot clean up after itself."""
+    answer = "import atexit, os, time\natexit.register(time.sleep, 1000)\nos.setsid()"
+    program = f"import time\nfrom exercises.referee import Box\nbox = Box((), {answer!r})\n"
+    program += "print(box.process.pid, flush=True)\ntime.sleep(100)"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, cwd=book.FOLDER.parent) as judge:
+        pid = int(judge.stdout.readline())
+        assert Path(f"/proc/{pid}").exists()
+        judge.kill()
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_link_is_no_submission(tmp_path):
+    handed_in(tmp_path / "good", _1_1=book.find("1.1").text)
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "01_what_a_kernel_is.ipynb").symlink_to(tmp_path / "good" / "01_what_a_kernel_is.ipynb")
+    (report,) = grade.grade([tmp_path / "bad"], [book.find("1.1")])
+    assert report.score == 0 and "it is not a file" in report.verdicts[0].reason
+
+
+def test_a_judge_has_limits():
+    """Of what a kernel computes while it is compiled."""
+    text = f"{IMPORTS}@tt.jit\n{SAXPY}    v = (0,) * (3 * 10**9)\n"
+    verdict = grade.verdict(book.find("2.1"), text, seed=3)
+    assert verdict.score == 0 and "MemoryError" in verdict.reason and verdict.seconds < 30
 
 
 def judged(number, text, reason):

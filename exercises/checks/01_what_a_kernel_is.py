@@ -50,14 +50,14 @@ def axpy(t, axpy):
         y = before.copy()
         cells = [(block, thread) for block in range(-(-n // 8)) for thread in range(8)]
         for block, thread in t.rng.permutation(cells).tolist():
-            mine, i = y.copy(), block * 8 + thread
+            mine, i = t.out(data=y), block * 8 + thread
             axpy(block, 8, thread, a, x, mine, n)
-            changed = np.flatnonzero(mine != y).tolist()
+            changed = np.flatnonzero(mine.array != y).tolist()
             t.demand(
                 changed in ([i], []),
                 f"thread {thread} of block {block}, of 8 threads each, wrote element {changed[:1]}, and n is {n}",
             )
-            y = mine
+            y = mine.array
         t.close(y, a * x + before, rtol=1e-6)
 
 

@@ -4,6 +4,7 @@ import tinyton as tt
 from exercises.book import exercise
 from exercises.room import Room
 
+PARTS = ("visit", "refuse", "builder", "rule")  # of what the visitor has
 COMPILE = '''
 import linecache
 
@@ -77,7 +78,7 @@ def operators(t, bin_op, compare):
         pair = f"tt.where({x} {one} {y}, {y} {two} {z}, False)"
         masks[f"{x} {one} {y} {two} {z}"] = pair
         masks[f"{x} {one} {y} {two} {z} {three} {last}"] = f"tt.where({pair}, {z} {three} {last}, False)"
-    answer, uses = {"bin_op": bin_op, "compare": compare}, ("operate", "OPS", "Value", "ast", "visits")
+    answer, uses = {"bin_op": bin_op, "compare": compare}, ("operate", "OPS", "Value", "ast", "visits") + PARTS
     with Room(1, driver=COMPILE) as ours, Room(1, "frontend/expressions.py", answer, COMPILE, uses=uses) as yours:
         for k, text in enumerate(texts):
             both(k, text, text)
@@ -161,7 +162,10 @@ def key(t, launch_key):
         return f"x of {dtype} from element {shift} on, n = {n}, SCALE = {scale!r}, {named}"
 
     files, edits = {"launch_key": launch_key}, [(OLD_KEY, NEW_KEY)]
-    with Room(2, driver=LAUNCH) as ours, Room(2, "jit.py", files, LAUNCH, edits, ("exact",)) as yours:
+    with (
+        Room(2, driver=LAUNCH) as ours,
+        Room(2, "jit.py", files, LAUNCH, edits, ("exact", "kind", "dtype", "divisible")) as yours,
+    ):
         before = 0
         for one in launches():
             (variants, out), (known, want) = yours.call("launch", *one), ours.call("launch", *one)

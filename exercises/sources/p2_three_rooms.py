@@ -4,7 +4,7 @@
 # For part II. You write a part of the compiler. The check puts your function into the package as it stands after the
 # stage that has it, compares what that compiles with what ours does, and then runs the suite of the stage on it, the
 # one that tinyton itself must pass. Your function is text that goes into a file of the package: it may use the names
-# that are listed, its own, and Python's, and it imports nothing.
+# that are listed, its own, and Python's plain ones (`len`, `zip`, `isinstance`, …), and it imports nothing.
 
 # %% given
 import ast
