@@ -305,6 +305,25 @@ def test_products_go_on_during_the_next_round():
     assert "warpgroup_wait<1>" not in lowered(attention, TYPES, BM=64, BN=32, D=32).source  # sums are read each round
 
 
+def test_products_go_on_until_their_sums_are_read():
+    k = kernel("""
+@tt.jit
+def k(a, b, out, N: tt.constexpr):
+    i = tt.arange(0, N)
+    at = i[:, None] * N + i
+    x, y = tt.load(a + at), tt.load(b + at)
+    one, two = tt.dot(x, y), tt.dot(y, x)
+    tt.store(out + at, tt.exp(one))
+    tt.store(out + N * N + at, two)
+""")
+    text = lowered(k, {"a": "*float16:16", "b": "*float16:16", "out": "*float32:16"}, N=64).source
+    marks = "warpgroup_sent();", "warpgroup_sent();", "wait1_floatx32(one)", "exp_float(one[", "wait_floatx32(two)"
+    place, body = 0, text.partition("k_kernel(")[2]
+    for mark in marks:
+        assert mark in body[place:], mark
+        place = body.index(mark, place) + len(mark)
+
+
 def test_no_instruction_of_that_name():
     with pytest.raises(tt.KernelValueError, match='choose one of "fma", "mma", "wgmma"'):
         lowered(matmul, SIGNATURE, **PLAIN | {"BEST": "tensor"})

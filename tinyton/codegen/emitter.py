@@ -615,12 +615,29 @@ class Emitter(Writer):
     def block(self, block: Block) -> None:
         for op in block.ops:
             self.emit(op)
+        # >>> stage 8
+        self.arrive(tuple(self.sent))
+        # <<<
         self.close_for(block.yields)
+
+    # >>> stage 8
+    def arrive(self, values: tuple[Value, ...]) -> None:
+        """Waits for products that are on their way, and for those sent before them, if these values are made of them;
+        what was sent later goes on meanwhile."""
+        found = list(self.sent)
+        if last := max((found.index(v) + 1 for v in values if v in self.sent), default=0):
+            self.close()
+            done = [self.sent.pop(v) for v in reversed(found[:last])]
+            for verb, (sums, named) in zip(("wait", *["set"] * last), done, strict=False):
+                self.line(f"{named(verb, later=len(self.sent))}({sums});")
+
+    # <<<
 
     def emit(self, op: Op) -> None:
         outer, self.op = self.op, op
         entry = OPS[op.name]
         # >>> stage 8
+        self.arrive(tuple(self.sent) if op.blocks or entry.effect else op.operands)
         if op.blocks and self.waiting:
             self.close()
             self.barrier()

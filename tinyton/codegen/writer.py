@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ..dtypes import DType, bool_, float32, int8, int16, int32, int64, uint8, uint16, uint32, uint64
@@ -67,6 +67,7 @@ class Writer:
         self.most_bytes = 0  # how many those have been
         self.scratch_bytes = 0  # what comes after those, for all others
         self.waiting = False  # whether something is in shared memory that is read behind a barrier
+        self.sent: dict[Value, tuple[str, Callable[..., str]]] = {}  # products on their way, and what names their sums
         self.turns: list[str] = []
         # >>> stage 9
         self.maps: tuple[str, ...] = ()  # of arrays, which the kernel takes after all else

@@ -3,6 +3,8 @@ done (PTX ISA, *Asynchronous Warpgroup Level Matrix Instructions*, sm_90a)."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..dtypes import float32, uint32
 from ..ir import Builder, Op, Value
 from . import op as op_
@@ -55,8 +57,10 @@ def by_groups(e, op: Op) -> None:
     if same and (patient := op.attrs.get("patient")):
         if not rounds:
             e.line(f"{e.use('warpgroup_wait')}<{patient}>();")
+    elif rounds or p.out is not op.result:
+        e.line(f"{_named(e, p.dtype.is_float, p.layout.registers, 'wait')}({p.sums});")
     else:
-        e.line(f"{_named(e, 'wait', p.dtype.is_float, p.layout.registers)}({p.sums});")
+        e.sent[op.result] = p.sums, partial(_named, e, p.dtype.is_float, p.layout.registers)
     p.end()
 
 
@@ -83,7 +87,7 @@ def _emit_begin(e, op):
     e.declare(op.result)
     name, layout = e.arrays[op.result]
     e.materialise(op.operands[0], name, layout)
-    e.line(f"{_named(e, 'set', op.result.type.dtype.is_float, layout.registers)}({name});")
+    e.line(f"{_named(e, op.result.type.dtype.is_float, layout.registers, 'set')}({name});")
 
 
 @op_(numpy=lambda run, op, x: x, emit=_emit_begin, kind="statement", public=False)
@@ -95,7 +99,7 @@ def products_begin(b: Builder, sums: Value) -> Value:
 
 def _emit_wait(e, op):
     name, layout = e.arrays[op.operands[0]]
-    e.line(f"{_named(e, 'wait', op.operands[0].type.dtype.is_float, layout.registers)}({name});")
+    e.line(f"{_named(e, op.operands[0].type.dtype.is_float, layout.registers, 'wait')}({name});")
 
 
 @op_(numpy=None, emit=_emit_wait, kind="statement", effect=True, public=False)
@@ -157,14 +161,15 @@ def _multiply(e, p: Product, columns: int, held: bool) -> str:
     return name
 
 
-def _named(e, verb: str, is_float: bool, count: int) -> str:
-    """The helper that waits for so many sums of a thread, or has them set. It names each, so that none is read before,
-    or set after."""
+def _named(e, is_float: bool, count: int, verb: str, later: int = 0) -> str:
+    """The helper that waits for so many sums of a thread, though not for ``later`` products, or has them set. It names
+    each, so that none is read before, or set after."""
     letter, c = ("f", "float") if is_float else ("r", "int")
-    name = f"warpgroup_{verb}_{c}x{count}"
+    waits = verb == "wait"
+    name = f"warpgroup_{verb}{later * waits or ''}_{c}x{count}"
     parts = [f'"+{letter}"(sum[{i}])' for i in range(count)]
     lists = [_listed(parts[i : i + 128], " " * 10) for i in range(0, count, 128)]
-    words = ["wgmma.wait_group.sync.aligned 0;" * (verb == "wait"), *[""] * (len(lists) - 1)]
+    words = [f"wgmma.wait_group.sync.aligned {later};" * waits, *[""] * (len(lists) - 1)]
     part = e.dialect.helpers["warpgroup_names"]
     body = "".join(part.format(words=w, sums=x) for w, x in zip(words, lists, strict=True))
     e.helpers.setdefault(name, f"{e.dialect.function} void {name}({c}* sum) {{{body}\n}}")
