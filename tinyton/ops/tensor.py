@@ -234,7 +234,8 @@ def by_warps(e, op: Op) -> None:
     words = p.held(rows)
     batches = [p.loop("batch", p.pieces[0])] if p.rank > 2 else []
     batch = p.first(0, batches[0]) if batches else "0"
-    k = p.loop("part", p.bytes, STEP)
+    split = op.attrs.get("precision") == "tf32x3"
+    k = p.loop("part", p.bytes, STEP, unrolled=not split)  # else that takes too many registers
     word = float64 if p.dtype is float64 else uint32
     sides = (e.fresh("left"), rows * 16 // word.itemsize), (e.fresh("right"), columns * 8 // word.itemsize)
     for side, n in sides[bool(words) :]:
@@ -247,7 +248,7 @@ def by_warps(e, op: Op) -> None:
     j = p.loop("j", columns, 2)
     read(e, p.tiles[1], f"{right} + {times(j, few // columns)}", batch, p.first(p.column, j), k, True)
     p.shut(depth)
-    pairs, split = [(left, right)], op.attrs.get("precision") == "tf32x3"
+    pairs = [(left, right)]
     if split:  # the rest of each operand is another; the two rests, which are small, are not multiplied
         rests = [e.fresh(f"{side}_rest") for side, _ in sides]
         pairs = [(rests[0], right), (left, rests[1]), *pairs]
