@@ -250,11 +250,12 @@ def some_queries(
     for n in range(low, high, BN):
         i = n + tt.arange(0, BN)
         query, grad = tt.load(q_ptr + i[:, None] * D + d), tt.load(do_ptr + i[:, None] * D + d)
-        p = tt.exp2(tt.fma(tt.dot(key, query.T), scale, -tt.load(lse + i)))
+        s, dp = tt.dot(key, query.T), tt.dot(value, grad.T)
+        p = tt.exp2(tt.fma(s, scale, -tt.load(lse + i)))
         if CUT:
             p = tt.where(j[:, None] <= i, p, 0.0)
         dv = tt.dot(p.to(grad.dtype), grad, dv)
-        ds = p * (tt.dot(value, grad.T) - tt.load(delta + i))
+        ds = p * (dp - tt.load(delta + i))
         dk = tt.dot(ds.to(query.dtype), query, dk)
     return dk, dv
 
@@ -288,10 +289,11 @@ def some_keys(
     for n in range(low, high, BN):
         j = n + tt.arange(0, BN)
         key, value = tt.load(k_ptr + j[:, None] * D + d), tt.load(v_ptr + j[:, None] * D + d)
-        p = tt.exp2(tt.fma(tt.dot(query, key.T), scale, -total[:, None]))
+        s, dp = tt.dot(query, key.T), tt.dot(grad, value.T)
+        p = tt.exp2(tt.fma(s, scale, -total[:, None]))
         if CUT:
             p = tt.where(j <= i[:, None], p, 0.0)
-        ds = p * (tt.dot(grad, value.T) - delta[:, None])
+        ds = p * (dp - delta[:, None])
         dq = tt.dot(ds.to(key.dtype), key, dq)
     return dq
 
