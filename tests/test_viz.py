@@ -84,6 +84,12 @@ def test_access_by_programs_that_share_a_warp():
     assert last == "load, first access of a warp: 22 lanes ask for 352 bytes and touch 11 sectors of 32"
 
 
+def test_lanes_are_whole_numbers():
+    picture = viz.access(copy, 3, floats(100), floats(100), 12, STEP=1, BLOCK=16)
+    memory, lanes = picture.figure().axes
+    assert all(tick == int(tick) for tick in lanes.get_yticks())
+
+
 def test_access_of_another_array_and_of_vectors():
     picture = viz.access(copy, 1, floats(512), floats(512), 512, array="out", STEP=1, BLOCK=512)
     assert str(picture).split("\n")[1].split() == ["0", *["0.0"] * 4, *["0.1"] * 4]

@@ -154,6 +154,7 @@ def access(kernel: JITFunction, grid: Any, *args: object, array: str | None = No
         memory.set_title(f"{title} (colour: program, number: thread)")
         lane = np.broadcast_to(np.arange(len(on))[:, None], on.shape)
         lanes.plot(places[on], lane[on], "s", markersize=3)
+        lanes.yaxis.get_major_locator().set_params(integer=True)
         low, high = int(places[on].min()) * size // 32, int(places[on].max()) * size // 32 + 1
         if high - low <= 64:
             edges = [k * 32 // size for k in range(low, high + 1)]
