@@ -15,6 +15,7 @@ from conftest import choose, kernel, lowered
 from tinyton.backends import nvcc
 from tinyton.codegen.dialect import CUDA
 from tinyton.codegen.ptx import PTX
+from tinyton.passes import feed
 
 pytestmark = pytest.mark.skipif(emulator.unusable() is not None, reason=str(emulator.unusable()))
 SUM = """
@@ -420,21 +421,27 @@ def test_products_of_tiles(kind, warps, tile, monkeypatch):
     for turned, one in zip((False, True), k._cache.values(), strict=True):
         rows = bn if kind == "tf32" and not turned else bm  # of what is multiplied from registers
         groups = rows >= 64 and (warps == 4 or warps == 8 and rows == 128)
-        assert "cp.async.wait_group" in one.source and ("wgmma." if groups else "mma.sync") in one.source
+        assert "cp.async." in one.source and ("wgmma." if groups else "mma.sync") in one.source
 
 
 CUTS = r"copies_wait<\d>", "__syncthreads", "warpgroup_fence", r"warpgroup_wait<\d>", r"warpgroup_wait_\w+"
+CUTS = [(False, rf"{cut}\(\w*\);") for cut in CUTS]
+CUTS += [(True, rf"{cut}\([^;]*;") for cut in ("__syncthreads", "barrier_expects", "copy_box_2", "barrier_arrive")]
+CUTS += [(True, r"barrier_wait\([^;^]*\);"), (True, r"barrier_wait\([^;]*\^ 1\);"), (True, r"warpgroup_wait<\d>\(\);")]
 
 
-@pytest.mark.parametrize("cut", CUTS)
-def test_without_its_waits_a_product_is_wrong(card, cut, monkeypatch):
-    """A group of warps multiplies tiles that come through a ring; each of these is needed in the loop."""
+@pytest.mark.parametrize(("fed", "cut"), CUTS)
+def test_without_its_waits_a_product_is_wrong(card, fed, cut, monkeypatch):
+    """A group of warps multiplies tiles that come through a ring; each of these is needed in the loop, or, if a warp of
+    their own feeds them, in the kernel."""
     choose("emulator", monkeypatch)
+    monkeypatch.setattr(feed, "ALWAYS", fed)
     a, b, out = factors("f16")
     words = {"TURNED": False, "BM": 64, "BN": 64, "BK": 16, "SUM": tt.float32, "num_warps": 4}
     compiled = kernel(PRODUCT).compile(a, b, out, M, N, K, **words)
-    loop = compiled.source.index("for (unsigned int rounds")
-    place = re.compile(cut + r"\(\w*\);").search(compiled.source, loop)
+    assert bool(compiled.low.maps) == fed
+    loop = compiled.source.index("k_kernel(" if fed else "for (unsigned int rounds")
+    place = re.compile(cut).search(compiled.source, loop)
     function = emulator.load(compiled.source[: place.start()] + compiled.source[place.end() :], compiled.low.symbol)
     compiled.loaded = compiled.loaded._replace(function=function)
     wrong = False
@@ -443,7 +450,7 @@ def test_without_its_waits_a_product_is_wrong(card, cut, monkeypatch):
             compiled[2, 2](a, b, out, M, N, K)
             wrong |= (out != a.astype(float) @ b.astype(float)).any()
         except tt.BackendError as error:
-            wrong |= "wgmma" in str(error)
+            wrong |= fed or "wgmma" in str(error)
     assert wrong
 
 

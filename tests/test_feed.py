@@ -8,6 +8,7 @@ from test_tensor import SIGNATURE, TYPES, attention, close, lowered, matmul
 import tinyton as tt
 import tinyton.tile as ct
 from conftest import EMULATED, choose, kernel
+from tinyton.codegen import lower
 from tinyton.explain import layouts
 from tinyton.passes import feed
 
@@ -190,7 +191,7 @@ def test_tiles_of_arrays(fed, way, rng):
 
 def low(monkeypatch, k=matmul, types=SIGNATURE, **constants):
     monkeypatch.setattr(feed, "ALWAYS", True)
-    return lowered(k, types, **((PLAIN if k is matmul else {}) | constants))
+    return lowered(k, types, fed=True, **((PLAIN if k is matmul else {}) | constants))
 
 
 def test_what_is_a_box(monkeypatch):
@@ -222,7 +223,7 @@ def test_a_loop_may_say_so(monkeypatch):
     text = PERSISTENT.replace("num_stages=STAGES", "num_stages=STAGES, warp_specialize=WS")
     k = kernel(text.replace("STAGES: tt.constexpr", "STAGES: tt.constexpr, WS: tt.constexpr"))
     words = {"BM": 64, "BN": 32, "BK": 32, "STAGES": 3}
-    assert lowered(k, SIGNATURE, WS=True, **words).maps and not low(monkeypatch, k, WS=False, **words).maps
+    assert lowered(k, SIGNATURE, fed=True, WS=True, **words).maps and not low(monkeypatch, k, WS=False, **words).maps
 
 
 def test_what_does_not_fit_is_copied_by_all(monkeypatch):
@@ -230,7 +231,16 @@ def test_what_does_not_fit_is_copied_by_all(monkeypatch):
     k = kernel(PERSISTENT)
     assert low(monkeypatch, k, BM=128, BN=128, BK=64, STAGES=4).maps
     big = low(monkeypatch, k, BM=128, BN=128, BK=64, STAGES=5)
-    assert not big.maps and "copy_16" in big.source
+    assert not big.maps and "copy_16" in big.source and "no room in shared memory" in layouts(big)
+
+
+def test_what_takes_most_registers_is_copied_by_all(monkeypatch):
+    wide = {"BM": 128, "BN": 256, "BK": 32, "SUM": tt.float32}
+    found = low(monkeypatch, threads=256, **wide)  # the sums, in memory's layout too, and as the loop begins
+    assert found.maps and "too few registers" not in layouts(found)
+    monkeypatch.setattr(lower, "HELD", 256 * 512)
+    found = low(monkeypatch, threads=256, **wide)
+    assert not found.maps and "too few registers" in layouts(found)
 
 
 def test_an_explanation_says_what_feeds(monkeypatch):
@@ -238,7 +248,7 @@ def test_an_explanation_says_what_feeds(monkeypatch):
     told = layouts(low(monkeypatch, types={**SIGNATURE, "K": "int32"}))
     assert "copied by all threads: x is no box of an array" in told
     monkeypatch.setattr(feed, "ALWAYS", False)
-    assert "copied by all threads: that is not asked for" in layouts(lowered(matmul, SIGNATURE, **PLAIN))
+    assert "copied by all threads: that is not asked for" in layouts(lowered(matmul, SIGNATURE, fed=True, **PLAIN))
 
 
 def test_one_load_that_is_no_box_and_an_array_that_says_no(fed, rng):

@@ -12,6 +12,7 @@ from tinyton.codegen.dialect import CUDA, OPENCL, launch_bounds
 from tinyton.codegen.lower import front, lower
 from tinyton.explain import layouts
 from tinyton.layout import accumulators, outer
+from tinyton.passes import feed
 from tinyton.specialize import Specialization, parse
 
 FLOATS = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}
@@ -48,20 +49,22 @@ def rng():
 
 @pytest.fixture
 def card(request, monkeypatch):
-    """The emulator as a card whose best instructions are the ones that are named."""
+    """The emulator as a card whose best instructions are the ones that are named; all threads copy what they multiply
+    (test_feed.py has the others)."""
     if not EMULATED:
         pytest.skip("there is no emulator on this machine")
     choose("emulator", monkeypatch)
     executor = tt.backends.current()
     monkeypatch.setattr(executor, "dialect", CARDS[request.param])
+    monkeypatch.setattr(feed, "ALWAYS", False)
     key = f"{executor.key()} {request.param}"
     monkeypatch.setattr(executor, "key", lambda: key)
     return request.param
 
 
-def lowered(k, signature, dialect=CARDS["wgmma"], threads=128, stages=None, **constants):
+def lowered(k, signature, dialect=CARDS["wgmma"], threads=128, stages=None, fed=False, **constants):
     spec = Specialization(tuple(parse(signature).items()), tuple(constants.items()))
-    return lower(front(k.source, spec), spec, threads, dialect, launch_bounds, False, stages)
+    return lower(front(k.source, spec), spec, threads, dialect, launch_bounds, False, stages, fed)
 
 
 def hows(low):

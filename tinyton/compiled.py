@@ -166,7 +166,7 @@ class CompiledKernel(Variant):
     def plain(self) -> CompiledKernel:
         """The same without copies of boxes, for arrays that cannot be described for those."""
         assert self.low.plain
-        return CompiledKernel(self.python, self.specialization, self.low.plain(), self.executor)
+        return CompiledKernel(self.python, self.specialization, self.low.plain(fed=False), self.executor)
 
     def fitting(self, args: list[Any]) -> CompiledKernel:
         """This variant, or the plain one if these arguments need that."""

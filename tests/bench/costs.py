@@ -68,7 +68,7 @@ def signature(launch: Launch) -> dict[str, str]:
 def cost(launch: Launch) -> dict[str, int]:
     share = launch.meta.get("num_warps") is None
     absent = {name: None for name, x in zip(launch.kernel.runtime, launch.args, strict=False) if x is None}
-    built = tt.compile(launch.kernel, signature(launch), target=TARGET, share=share, **launch.meta, **absent)
+    built = tt.compile(launch.kernel, signature(launch), target=TARGET, share=share, maps=True, **launch.meta, **absent)
     return {
         "waits": int("C75" in built.told),  # the assembler's warning that products wait for each other
         "registers": built.registers,

@@ -23,7 +23,7 @@ from ..passes.axisinfo import Info, analyse
 
 # >>> stage 9
 from ..passes.boxes import Map
-from ..passes.feed import EXTRA, SHARED, SINCE, feed
+from ..passes.feed import EXTRA, HELD, SHARED, SINCE, feed, unfed
 
 # <<<
 from ..passes.fold import drop_sure, fold
@@ -70,7 +70,7 @@ class Lowered:
     programs_per_block: int = 1
     # >>> stage 9
     maps: tuple[Map, ...] = ()  # of arrays that a warp more copies boxes of
-    plain: Callable[[], Lowered] | None = None  # gives the kernel without those
+    plain: Callable[..., Lowered] | None = None  # gives the kernel without those
     # <<<
 
     @property
@@ -243,7 +243,7 @@ def _lower(
     attribute: Callable[..., str],
     stages: int | None,
     programs: int = 1,
-    fed: bool = True,
+    fed: bool | str = True,
 ) -> Lowered:
     # >>> stage 9
     plain = kernel
@@ -253,7 +253,9 @@ def _lower(
     # <<<
     # >>> stage 9
     maps, needs = (), frozenset()
-    if dialect.arch == SINCE and dialect.alone and programs == 1 and fed:
+    if isinstance(fed, str):
+        kernel = unfed(kernel, fed)
+    elif fed and dialect.arch == SINCE and dialect.alone and programs == 1:
         kernel, maps, needs = feed(kernel, spec.divisors(), stages)
     kernel = pipeline(kernel, stages) if dialect.arch >= AHEAD else kernel
     # <<<
@@ -283,9 +285,12 @@ def _lower(
         if v not in again and not (v in made and OPS[made[v].name].placed)
     }
     sums = max((room.get(op.result, 0) for op in plan.kernel.ops() if op.attrs.get("how") == "outer"), default=0)
-    bounds = threads * programs, blocks_at_once(threads * programs, held(plan.kernel, room), bool(ahead), sums)
+    most = held(plan.kernel, room)
+    bounds = threads * programs, blocks_at_once(threads * programs, most, bool(ahead), sums)
     # <<<
     # >>> stage 9
+    if maps and threads > BLOCK and most * threads > HELD:
+        return _lower(plain, spec, threads, dialect, attribute, stages, fed="a warp more would leave too few registers")
     if maps:
         bounds = bounds[0] + EXTRA, *bounds[1:]
         emitter.maps = tuple(f"{m.name}_map" for m in maps)
@@ -294,9 +299,9 @@ def _lower(
     made = kernel.name, emitter.symbol, plan.kernel, plan, lines, threads, emitter.shared_bytes, emitter.sizes
     # >>> stage 9
     used |= needs
-    without = partial(_lower, plain, spec, threads, dialect, attribute, stages, fed=False) if maps else None
+    without = partial(_lower, plain, spec, threads, dialect, attribute, stages) if maps else None
     if without and emitter.shared_bytes > SHARED:
-        return without()
+        return without(fed="its tiles leave no room in shared memory for those of a loop around it")
     return Lowered(*made, stored_params(kernel), used, programs, maps, without)
     # === before
     # return Lowered(*made, stored_params(kernel), used, programs)

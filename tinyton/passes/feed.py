@@ -20,9 +20,11 @@ from .pipeline import _fitting, _loads, _patient
 SINCE = 90  # the architecture that has such copies
 EXTRA = 32  # threads
 SHARED = 227 * 1024  # bytes of shared memory that it has for a block
-ALWAYS = False  # for loops that do not say
+HELD = 2100 * 256  # bytes of tiles that threads hold at a time: with more, registers are short (which come for 4 warps)
+ALWAYS = True  # for loops that do not say
 PLAIN = ("for", "while", "if", "store", "assume")  # effects that the copies may pass
 SAYS = ("warp_specialize", "allow_tma")
+Change = Callable[[Op], list[Op] | None]
 
 
 class Unfed(Exception):
@@ -81,12 +83,25 @@ def feed(
         except Unfed as error:
             why |= dict.fromkeys(found, str(error))
     if why and not maps:
-        kernel = replace(kernel, body=_each(kernel.body, lambda op: _told(op, why)))
+        kernel = replace(kernel, body=_each(kernel.body, _telling(why)))
     return kernel, maps, frozenset(boxes().needs if boxes.cache_info().currsize else ())
 
 
-def _told(op: Op, why: dict[Op, str]) -> list[Op] | None:
-    return [replace(op, attrs=op.attrs | {"why": why[op]})] if op in why else None
+def unfed(kernel: Kernel, why: str) -> Kernel:
+    """Says of all loops why they are not fed."""
+    loops = {op: why for op in kernel.ops() if op.name == "for"}
+    return replace(kernel, body=_each(kernel.body, _telling(loops)))
+
+
+def _telling(why: dict[Op, str], change: Change = lambda op: None) -> Change:
+    """What says ``why`` of loops, and changes others by ``change``."""
+
+    def told(op: Op) -> list[Op] | None:
+        if op not in why:
+            return change(op)
+        return [replace(op, attrs=op.attrs | {"why": why[op]}, blocks=tuple(_each(b, told) for b in op.blocks))]
+
+    return told
 
 
 def _fed(loop: Op, boxes: Callable[[], Boxes], pairs: list[tuple[Op, Op]], stages: int | None) -> Fed:
@@ -162,14 +177,14 @@ def _split(
 
     def served(op: Op) -> list[Op] | None:
         if op not in found:
-            return _told(op, why)
+            return None
         b = Builder()
         _serve(b, found[op], count_of)
         if op is free:
             b.add("ring_end", (), None)
         return b.ops
 
-    rest = _each(kernel.body, served)
+    rest = _each(kernel.body, _telling(why, served))
     head = Op("produce", (), (), {"rings": rings}, (sends,))
     body = replace(rest, ops=(head, *rest.ops))
     return fold(replace(kernel, body=body)), tuple(maps)
@@ -191,7 +206,7 @@ def _stored(kernel: Kernel) -> set[Value]:
     return found
 
 
-def _each(block: Block, change) -> Block:
+def _each(block: Block, change: Change) -> Block:
     """A block with other ops in place of those that ``change`` gives any for, at any depth."""
     ops: list[Op] = []
     for op in block.ops:
