@@ -70,7 +70,7 @@ def test_int8_along_the_rows_of_both(fed, rng):
     assert fed == [2, 0]  # bytes are multiplied along rows alone
 
 
-@pytest.mark.parametrize("turned", [(0, 0), (0, 1), (1, 1)], ids="nn nt tt".split())
+@pytest.mark.parametrize("turned", [(0, 0), (0, 1), (1, 0), (1, 1)], ids="nn nt tn tt".split())
 def test_tf32_comes_rounded(fed, turned, rng):
     close(*product(np.float32, (80, 96, 96), (64, 64, 32), rng, turned, PRECISION="tf32"), 2.0**-10)
     assert fed == [2]

@@ -286,7 +286,7 @@ def test_the_best_instruction_that_card_and_tiles_allow():
     assert how(kind="float32", BM=16, BN=16, threads=128) is None  # two sums a thread
     assert how(kind="float32", PRECISION="tf32") == how(kind="float32", PRECISION="tf32", TA=1, TB=1) == "wgmma"
     assert how(kind="float32", PRECISION="tf32x3") == "mma"
-    assert how(kind="float32", PRECISION="tf32", TA=1) == "mma"  # neither runs along what is multiplied
+    assert how(kind="float32", PRECISION="tf32", TA=1) == how(kind="float32", PRECISION="tf32", TB=1) == "wgmma"
     assert how(BEST="mma") == "mma" and how(BEST="fma") == "outer" and how(CARDS["mma"], BEST="wgmma") == "mma"
 
 

@@ -3,9 +3,10 @@ done (PTX ISA, *Asynchronous Warpgroup Level Matrix Instructions*, sm_90a)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
-from ..dtypes import float32, uint32
+from ..dtypes import float32, uint8, uint32
 from ..ir import Builder, Op, Value
 from . import op as op_
 from .tensor import KINDS, STEP, Placed, Product, over, plus, read_elements, times
@@ -25,7 +26,8 @@ def by_groups(e, op: Op) -> None:
     p = Product(e, op, fresh := e.is_constant(acc) and not e.made[e.root(acc)].attrs["value"])
     rows, columns, rounds = p.pieces[p.row], min(8 * p.pieces[p.column], WIDEST), p.dtype is float32
     if rounds:
-        _round(e, p.tiles[1][0])
+        tile, straight = p.tiles[1]
+        p.tiles[1] = _rounded(e, tile) if straight else _turned(e, tile), True
         words, parts = e.fresh("left"), p.bytes // STEP
         e.line(f"unsigned int {words}[{4 * rows * parts}];")
     else:
@@ -64,10 +66,10 @@ def by_groups(e, op: Op) -> None:
     p.end()
 
 
-def _round(e, tile: Placed) -> None:
-    """Rounds a tile to tf32, as what multiplies it would cut it off."""
+def _rounded(e, tile: Placed) -> Placed:
+    """A tile after it is rounded to tf32, as what multiplies it would cut it off."""
     if tile.rounded:
-        return
+        return tile
     get, put, r = e.access("get", uint32, 4), e.access("put", uint32, 4), e.fresh("r")
     bits = ", ".join(f"{e.use('tf32_bits')}({e.use('float_of')}(v[{k}]))" for k in range(4))
     e.helpers.setdefault(
@@ -81,6 +83,33 @@ def _round(e, tile: Placed) -> None:
     e.line("}")
     e.waiting = True
     e.barrier()
+    return tile
+
+
+def _turned(e, tile: Placed) -> Placed:
+    """A copy of a tile whose rows run along what is multiplied, rounded to tf32. It is made, of blocks of 4 by 4, while
+    products of the round before go on, which read another copy. Neighbouring threads read and write all banks."""
+    memory, turn, copy, b, v = e.shared(uint8, 2 * tile.bytes, keep=True), *map(e.fresh, ("turn", "turned", "b", "v"))
+    e.turns.append(turn)
+    e.line(f"{turn} ^= {tile.bytes};")
+    e.line(f"char* const {copy} = (char*){memory} + {turn};")
+    new = replace(tile, fast=1 - tile.fast, memory=copy, rounded=True)
+    across, along = tile.type.shape[tile.fast] // 4, tile.rows // 4
+    get, put = (e.access(verb, uint32, 4) for verb in ("get", "put"))
+    row, column = f"({b} % {across} % {along} ^ {b} / {across})", f"{b} % {across}"
+    e.line("#pragma unroll")
+    e.line(f"for (int {b} = thread; {b} < {across * along}; {b} += {e.threads}) {{")
+    e.line(f"    unsigned int {v}[16];")
+    for k in range(4):
+        e.line(f"    {get}({v} + {4 * k}, {tile.at(e, '0', f'{row} * 4 + {k}', f'{column} * 16')});")
+    for k in range(4):
+        bits = ", ".join(f"{e.use('tf32_bits')}({e.use('float_of')}({v}[{4 * i + k}]))" for i in range(4))
+        e.line(f"    {put}({new.at(e, '0', f'{column} * 4 + {k}', f'{row} * 16')}, {bits});")
+    e.line("}")
+    e.line(f"{e.use('warpgroup_wait')}<0>();")
+    e.waiting = True
+    e.barrier()
+    return new
 
 
 def _emit_begin(e, op):

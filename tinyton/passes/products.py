@@ -45,15 +45,19 @@ def products(kernel: Kernel, threads: int, arch: int, alone: bool) -> Kernel:
 
     def ways(op: Op) -> dict[str, bool] | None:
         """How groups of warps look at operands that can only be multiplied along rows, if they can: the left one is
-        read into registers, in ``pairs`` if its rows run across; and where the right one's do, both ``flip``."""
+        read into registers, in ``pairs`` if its rows run across; and where the right one's do, both ``flip``. If both
+        run across, the smaller one is ``turned``."""
         if op.operands[0].type.dtype is not float32:
             return {}
         left, right = (turned(v, inner) for v, inner in inputs(op))
-        return None if right and left is not False else {"flip": bool(right), "pairs": bool(left or right)}
+        if right and left is not False:
+            (m, n), both = op.result.type.shape[-2:], left and len(op.result.type.shape) == 2
+            return {"flip": m < n, "pairs": True, "turned": True} if both else None
+        return {"flip": bool(right), "pairs": bool(left or right)}
 
     def operands(op: Op) -> list[At]:
         """The tiles of a product, each with the dimension along which it is multiplied, and whether it is rounded."""
-        flip = found[op].get("flip")
+        flip = None if "turned" in found[op] else found[op].get("flip")
         return [rooted(*at, flip is not None and flip != bool(k)) for k, at in enumerate(inputs(op))]
 
     found: dict[Op, dict[str, object]] = {}
@@ -153,7 +157,7 @@ def level(
     if split or KINDS[dtype.name] not in WORDS:
         return "mma", "tf32x3 splits both operands in registers" if split else f"wgmma does not multiply {dtype}"
     if (way := ways(op)) is None:
-        return "mma", f"wgmma multiplies {dtype} along the rows of one operand at least"
+        return "mma", f"wgmma multiplies {dtype} along rows, which of these operands run across"
     if way.get("flip"):
         m, n = n, m
     if not groups or m < 64:
