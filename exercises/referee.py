@@ -277,6 +277,7 @@ def parsed(text: str) -> str:
 @patch.object(source, "eval", _no_python, create=True)  # of annotations that are texts
 def judge_text(exercise: Exercise, text: str, seed: int) -> str:
     """The verdict on a cell that was handed in."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # as Python reads it: its lines are those of kernels
     try:
         if parsed(text) == parsed(exercise.skeleton):
             return not_started(exercise)

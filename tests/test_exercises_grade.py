@@ -1,5 +1,6 @@
 """Grading: hostile and broken submissions score 0 with a reason and stop nothing; results, progress, commands."""
 
+import ctypes
 import json
 import re
 import shutil
@@ -178,6 +179,22 @@ BOXED = {
         "u.module_from_spec(S('a._ctypes', L('a._ctypes', place), origin=place))",
         "it imports a._ctypes",
     ),
+    "reads the solutions as a history": (
+        "1.1",
+        f"import readline\nreadline.read_history_file({str(SOURCES / '01_what_a_kernel_is.py')!r})",
+        "it imports readline",
+    ),
+    "puts a pipe where results go": ("1.1", "import os\nos.mkfifo('results.json')", "not callable"),
+    "ends a process by its file": (
+        "1.1",
+        "import os, signal\nsignal.pidfd_send_signal(os.pidfd_open(os.getppid()), 9)",
+        "not callable",
+    ),
+    "other lines for Python than for who reads them": (
+        "10.1",
+        "#" + 6 * "\r" + f"\n{BLEND}'''{book.find('10.1').solution[15:]}\n'''\n",
+        "never written",
+    ),
     "makes the input what it likes": (
         "1.2",
         "def axpy(block, threads, thread, a, x, y, n):\n    x[:] = 0\n",
@@ -277,6 +294,39 @@ def test_a_process_that_leaves_does_not_outlive_its_judge():
     while Path(f"/proc/{pid}").exists() and "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+DENIED = """
+import os, signal, socket, subprocess, sys
+from exercises import sandbox
+sandbox.fence([sys.prefix, sys.base_prefix])
+for name, attempt in {
+    "read": lambda: open(FILE), "write": lambda: open("evil", "w"), "make": lambda: os.mkfifo("evil"),
+    "run": lambda: subprocess.run([sys.executable, "-V"]), "look": lambda: os.listdir(os.getcwd()),
+}.items():
+    try:
+        attempt()
+        print(name, "is possible")
+    except PermissionError:
+        pass
+import statistics, sqlite3
+open(os.devnull, "w").write("x")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux's")
+def test_the_kernel_denies_what_the_hook_does_not_see():
+    abi = ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1)
+    if abi < 1:
+        pytest.skip("this kernel has no Landlock")
+    program = DENIED.replace("FILE", repr(str(SOURCES / "01_what_a_kernel_is.py")))
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=book.FOLDER.parent, capture_output=True, encoding="utf-8"
+    )
+    assert done.stdout == "" and done.returncode == 0, done.stdout + done.stderr
+    ends = "import os\nfrom exercises import sandbox\nsandbox.fence([])\nos.kill(os.getppid(), 0)"
+    done = subprocess.run([sys.executable, "-c", ends], cwd=book.FOLDER.parent, capture_output=True, encoding="utf-8")
+    assert ("PermissionError" in done.stderr) == (abi >= 6), done.stderr
 
 
 def test_a_link_is_no_submission(tmp_path):
