@@ -35,7 +35,7 @@ from .trial import Out, Trial, Wrong, same_bits
 ROOT = Path(tt.__file__).parent.parent
 MEMORY = 4 << 30  # bytes of address space that an answer's process may take
 SECONDS = 600  # of a processor that it may use, if nobody ends it before
-LONGEST = 1 << 28  # characters of a reply
+LONGEST = 1 << 25  # characters of a reply
 HEAP = 8 << 30  # bytes that the judge itself may take, for kernels that compute without end while they are compiled
 DECORATORS = (tt.jit, ct.kernel)
 
