@@ -65,7 +65,7 @@ class Placed:
             place, order = f"{place}_wide", f"({line} % {half} * 2 + {line} / {half} % 2) * 16"
         e.helpers.setdefault(
             place,
-            f"{e.dialect.function} unsigned int {place}(unsigned int row, unsigned int byte, unsigned int rows) {{\n"
+            f"{e.dialect.function} int {place}(int row, int byte, int rows) {{\n"  # signed: sums do not wrap
             f"    return (byte / {width} * rows + row) * {width} + (byte % {width} ^ {order});\n}}",
         )
         return f"{start} + {place}({row}, {byte}, {self.rows})"
