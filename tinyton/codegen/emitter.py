@@ -630,6 +630,14 @@ class Emitter(Writer):
             done = [self.sent.pop(v) for v in reversed(found[:last])]
             for verb, (sums, named) in zip(("wait", *["set"] * last), done, strict=False):
                 self.line(f"{named(verb, later=len(self.sent))}({sums});")
+            self.follow()
+
+    def follow(self) -> None:
+        """Writes lines that wait for no product any more."""
+        ready = [line for values, line in self.after if values.isdisjoint(self.sent)]
+        self.after = [pair for pair in self.after if not pair[0].isdisjoint(self.sent)]
+        for line in ready:
+            self.line(line)
 
     # <<<
 
@@ -637,7 +645,7 @@ class Emitter(Writer):
         outer, self.op = self.op, op
         entry = OPS[op.name]
         # >>> stage 8
-        self.arrive(tuple(self.sent) if op.blocks or entry.effect else op.operands)
+        self.arrive(tuple(self.sent) if op.blocks or entry.effect and not entry.aside else op.operands)
         if op.blocks and self.waiting:
             self.close()
             self.barrier()

@@ -68,6 +68,7 @@ class Writer:
         self.scratch_bytes = 0  # what comes after those, for all others
         self.waiting = False  # whether something is in shared memory that is read behind a barrier
         self.sent: dict[Value, tuple[str, Callable[..., str]]] = {}  # products on their way, and what names their sums
+        self.after: list[tuple[set[Value], str]] = []  # lines that follow once these have arrived
         self.turns: list[str] = []
         # >>> stage 9
         self.maps: tuple[str, ...] = ()  # of arrays, which the kernel takes after all else

@@ -36,6 +36,7 @@ class Entry:
     mask: int | None = None  # which operand, if it is there, says for which addresses
     apart: tuple[int, ...] = ()  # operands that go through shared memory: tiles with layouts of their own
     placed: bool = False  # its result is a tile in shared memory, not in registers
+    aside: bool = False  # an effect for which products on their way need not be waited for
     joins: bool = False  # a statement whose ``emit`` looks after the loop that is open, which it may join
     fits: Callable | None = None  # of op and layout: whether it can work in that; in a blocked one, all can
     home: Callable | None = None  # of op and threads: the layout in which it has its result, or None

@@ -39,9 +39,10 @@ class Places:
     empty: str
     at: str
     parity: str
-    now: str
+    now: str  # the place that products of the round before still read, or -1
     stages: int
     tiles: tuple[Placed, ...]
+    place: str = ""  # the place of this round
 
     def next(self) -> str:
         return f"if (++{self.at} == {self.stages}) {self.at} = 0, {self.parity} ^= 1;"
@@ -130,10 +131,13 @@ def send(b: Builder, *places: Value, ring: int, parts: tuple[tuple[int, tuple[in
 
 def _emit_sent(e, op):
     ring = e.feeds[op.attrs["ring"]]
-    e.line(f"{e.use('barrier_wait')}({ring.full} + {ring.at}, {ring.parity});")
+    place = e.fresh(f"{ring.at}_now")
+    e.feeds[op.attrs["ring"]] = replace(ring, place=place)
+    e.line(f"const int {place} = {ring.at};")
+    e.line(f"{e.use('barrier_wait')}({ring.full} + {place}, {ring.parity});")
 
 
-@op(numpy=None, emit=_emit_sent, kind="statement", effect=True, public=False)
+@op(numpy=None, emit=_emit_sent, kind="statement", effect=True, aside=True, public=False)
 def sent(b: Builder, ring: int) -> None:
     """Waits until the next tiles of a ring are there."""
     b.add("sent", (), None, ring=ring)
@@ -143,7 +147,7 @@ def _emit_received(e, op):
     ring = e.feeds[op.attrs["ring"]]
     tile = ring.tiles[op.attrs["part"]]
     name = e.fresh(tile.memory.replace("_ring", "_tile"))
-    e.line(f"const char* const {name} = {tile.memory} + {ring.at} * {tile.bytes};")
+    e.line(f"const char* const {name} = {tile.memory} + {ring.place} * {tile.bytes};")
     e.placed[op.result] = replace(tile, memory=name)
 
 
@@ -157,16 +161,18 @@ def _emit_done(e, op):
     ring, when = e.feeds[op.attrs["ring"]], op.attrs["when"]
     free = f"{e.use('barrier_arrive')}({ring.empty} + {{}});"
     if when == "now":
-        e.line(f"if ((thread & 31) == 0) {free.format(ring.at)}")
+        e.after.append((set(e.sent), f"if ((thread & 31) == 0) {free.format(ring.place)}"))
+        e.follow()
     else:  # what was multiplied in the round before
         e.line(f"if ((thread & 31) == 0 && {ring.now} >= 0) {free.format(ring.now)}")
-        e.line(f"{ring.now} = {ring.at if when == 'later' else -1};")
+        e.line(f"{ring.now} = {ring.place if when == 'later' else -1};")
     if when != "end":
         e.line(ring.next())
 
 
-@op(numpy=None, emit=_emit_done, kind="statement", effect=True, public=False)
+@op(numpy=None, emit=_emit_done, kind="statement", effect=True, aside=True, public=False)
 def done(b: Builder, ring: int, when: str) -> None:
-    """Each warp says that it has done with tiles of a ring: "now", with those that it has waited for last; "later",
-    with those of the round before; at the "end" of a loop, with those of its last round."""
+    """Each warp says that it has done with tiles of a ring: "now", with those that it has waited for last, once what
+    multiplies them has arrived; "later", with those of the round before; at the "end" of a loop, with those of its last
+    round."""
     b.add("done", (), None, ring=ring, when=when)
