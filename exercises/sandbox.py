@@ -235,7 +235,7 @@ def serve() -> None:
     job = json.loads(requests.readline())
     sys.path[:0] = job["path"]
     die_with_parent()
-    limit(AS=job["memory"], CPU=job["seconds"], FSIZE=0, NPROC=0, CORE=0)
+    limit(AS=job["memory"], CPU=job["seconds"], FSIZE=0, CORE=0)
     scope = scope_of(job["given"])
     python = [p for p in map(os.path.abspath, sys.path) if p not in job["path"]]
     own = [os.path.join(p, "tinyton") for p in job["path"]]
