@@ -102,6 +102,13 @@ def test_a_picture_of_a_table(interpreter, roofs):
     assert tt.viz.plot(table, y="time_us").figure().axes[0].get_ylabel() == "time, µs"
 
 
+def test_a_plot_has_room_above_a_level_line():
+    pytest.importorskip("matplotlib")
+    level = pd.DataFrame({"n": [1, 2, 4], "time_us": [162.0, 162.0, 162.1], "spread": 0.0})
+    low, high = tt.viz.plot(level).figure().axes[0].get_ylim()
+    assert low == 0 and high > 1.03 * 162
+
+
 def test_roofs_by_hand():
     assert ROOFS.ridge == 50
     assert ROOFS.seconds(nbytes=1e11) == pytest.approx(1)

@@ -119,6 +119,8 @@ def plot(table: Any, x: str | None = None, y: str | None = None, by: str | None 
             axes.set_xscale("log", base=2)
             axes.set_xticks(sorted(set(table[x])), [f"{v:,}" for v in sorted(set(table[x]))], rotation=30, ha="right")
             axes.minorticks_off()
+        axes.update_datalim([(0, 0)], updatex=False)  # so that there is room above lines that are level
+        axes.autoscale_view(scalex=False)
         axes.set_ylim(bottom=0)
         axes.set(xlabel=x, ylabel={"time_us": "time, µs"}.get(y, y))
         axes.set_title(table.attrs.get("stamp", ""), fontsize=8, loc="right")
