@@ -43,7 +43,8 @@ SMALL["stream-K"] = partial(products.stream_k, m=70, n=48, k=136, sms=3, **F16)
 for name, (side, c, co, s, stride) in {
     "3x3": (7, 64, 24, 3, 1),
     "few channels": (6, 8, 16, 3, 2),
-    "1x1": (6, 24, 40, 1, 2),
+    "1x1/2": (6, 24, 40, 1, 2),
+    "1x1": (6, 24, 40, 1, 1),
 }.items():
     given = {"side": side, "c": c, "co": co, "s": s, "stride": stride, "tiles": [(64, 32)]}
     SMALL[f"conv {name}"] = partial(products.conv, pictures=2, sms=2, **given)

@@ -41,12 +41,13 @@ def matmul(
 
 @tt.jit
 def sums(a, b, i, j, M, N, K, low, high, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr):
-    """Rows i of a [M, K] times columns j of b [K, N]; of the K products of each, those from ``low`` to ``high``."""
+    """Rows i of a [M, K] times columns j of b [K, N]; of the K products of each, those from ``low`` to ``high``, which
+    is K or as many BKs away."""
     acc = tt.zeros((BM, BN), tt.float32)
     for k0 in range(low, high, BK):
         k = k0 + tt.arange(0, BK)
-        left = tt.load(a + i[:, None] * K + k, mask=(i[:, None] < M) & (k < high), other=0)
-        right = tt.load(b + k[:, None] * N + j, mask=(k[:, None] < high) & (j < N), other=0)
+        left = tt.load(a + i[:, None] * K + k, mask=(i[:, None] < M) & (k < K), other=0)
+        right = tt.load(b + k[:, None] * N + j, mask=(k[:, None] < K) & (j < N), other=0)
         acc = tt.dot(left, right, acc)
     return acc
 
@@ -165,13 +166,16 @@ def conv(
     rounds = tt.cdiv(S * C, BK)
     for t in range(S * rounds):
         dy, k = t // rounds, t % rounds * BK + tt.arange(0, BK)  # a row of the window: of the picture, it is one piece
-        y, z = top[:, None] + dy, left[:, None] * C + k
-        seen = (p[:, None] < pixels) & (y >= 0) & (y < H) & (z >= 0) & (z < W * C) & (k < S * C)
-        here = tt.load(x + (first[:, None] + y) * (W * C) + z, mask=seen, other=0)
+        if S == 1 and STRIDE == 1:  # the picture is the matrix
+            here = tt.load(x + p[:, None] * C + k, mask=(p[:, None] < pixels) & (k < C), other=0)
+        else:
+            y, z = top[:, None] + dy, left[:, None] * C + k
+            seen = (p[:, None] < pixels) & (y >= 0) & (y < H) & (z >= 0) & (z < W * C) & (k < S * C)
+            here = tt.load(x + (first[:, None] + y) * (W * C) + z, mask=seen, other=0)
         at = w + (o[:, None] * S + dy) * S * C + k
         acc = tt.dot(here, tt.load(at, mask=(o[:, None] < CO) & (k < S * C), other=0).T, acc)
     acc = acc * tt.load(scale + o, mask=o < CO, other=0) + tt.load(bias + o, mask=o < CO, other=0)
-    tt.store(out + p[:, None] * CO + o, acc / (1 + tt.exp(-acc)), mask=(p[:, None] < pixels) & (o < CO))
+    tt.store(out + p[:, None] * CO + o, acc * tt.sigmoid(acc), mask=(p[:, None] < pixels) & (o < CO))
 
 
 @tt.jit
@@ -179,7 +183,7 @@ def scale_silu(x, scale, bias, out, n, C: tt.constexpr, BLOCK: tt.constexpr):
     """What `conv` ends with, for what another one has left."""
     i = tt.program_id(0) * BLOCK + tt.arange(0, BLOCK)
     v = tt.load(x + i, mask=i < n).to(tt.float32) * tt.load(scale + i % C) + tt.load(bias + i % C)
-    tt.store(out + i, v / (1 + tt.exp(-v)), mask=i < n)
+    tt.store(out + i, v * tt.sigmoid(v), mask=i < n)
 
 
 @tt.jit
