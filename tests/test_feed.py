@@ -270,3 +270,80 @@ def test_one_load_that_is_no_box_and_an_array_that_says_no(fed, rng):
         ct.launch(None, (1,), k, (a, b, c, np.arange(32, dtype=np.int32), tma, table))
         np.testing.assert_allclose(c, a.astype(float) @ b.astype(float), rtol=1e-3, atol=1e-3)
     assert fed == [2, 0, 0]
+
+
+def test_loops_in_branches_and_one_after_the_other(fed, rng):
+    """They use one ring in turn, whether there is a round in all of them or not."""
+    k = kernel("""
+@tt.jit
+def k(a, b, c, K, N, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr):
+    i, j, kk = tt.program_id(0) * BM + tt.arange(0, BM), tt.arange(0, BN), tt.arange(0, BK)
+    half = K // 2 // BK * BK
+    acc = tt.zeros((BM, BN), tt.float32)
+    for k0 in range(0, half, BK):
+        acc = tt.dot(tt.load(a + i[:, None] * K + (k0 + kk)), tt.load(b + (k0 + kk)[:, None] * N + j), acc)
+    acc = acc * 2
+    if tt.program_id(0) % 2 == 0:
+        for k0 in range(half, K, BK):
+            acc = tt.dot(tt.load(a + i[:, None] * K + (k0 + kk)), tt.load(b + (k0 + kk)[:, None] * N + j), acc)
+    t = 0
+    while t < tt.program_id(0):
+        for k0 in range(0, K, BK):
+            acc = tt.dot(tt.load(a + i[:, None] * K + (k0 + kk)), tt.load(b + (k0 + kk)[:, None] * N + j), acc)
+        t += 1
+    tt.store(c + i[:, None] * N + j, acc)
+""")
+    for inner in (16, 48, 112):
+        a, b = halves(rng, 192, inner), halves(rng, inner, 64)
+        c = np.full((192, 64), np.nan, np.float32)
+        k[3](a, b, c, inner, 64, BM=64, BN=64, BK=16)
+        half = inner // 2 // 16 * 16
+        x, y = a.astype(float), b.astype(float)
+        want = 2 * (x[:, :half] @ y[:half])
+        for p, rows in enumerate((slice(0, 64), slice(64, 128), slice(128, 192))):
+            want[rows] += (p % 2 == 0) * (x[rows, half:] @ y[half:]) + p * (x[rows] @ y)
+        np.testing.assert_allclose(c, want, rtol=1e-3, atol=1e-2)
+    assert fed == [2]
+
+
+def test_rounds_that_memory_tells_are_copied_by_all(fed, rng):
+    k = kernel("""
+@tt.jit
+def k(a, b, c, lengths, K, BM: tt.constexpr, BK: tt.constexpr):
+    i, kk = tt.arange(0, BM), tt.arange(0, BK)
+    acc = tt.zeros((BM, BM), tt.float32)
+    for k0 in range(0, tt.load(lengths), BK):
+        acc = tt.dot(tt.load(a + i[:, None] * K + (k0 + kk)), tt.load(b + (k0 + kk)[:, None] * BM + i), acc)
+    tt.store(c + i[:, None] * BM + i, acc)
+""")
+    a, b, c = halves(rng, 64, 64), halves(rng, 64, 64), np.full((64, 64), np.nan, np.float32)
+    k[1](a, b, c, np.array([32], np.int32), 64, BM=64, BK=16)
+    np.testing.assert_allclose(c, a[:, :32].astype(float) @ b[:32].astype(float), rtol=1e-3, atol=1e-2)
+    assert fed == [0] and "follows from load" in layouts(next(iter(k._cache.values())).low)
+
+
+@pytest.mark.parametrize("how", ["descriptor", "block"])
+def test_descriptors_and_block_pointers(fed, how, rng):
+    k = kernel("""
+@tt.jit
+def k(a, b, c, M, N, K, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr, HOW: tt.constexpr):
+    i, j = tt.program_id(0) * BM, tt.program_id(1) * BN
+    acc = tt.zeros((BM, BN), tt.float32)
+    if HOW == "descriptor":
+        x = tt.make_tensor_descriptor(a, (M, K), (K, 1), (BM, BK))
+        y = tt.make_tensor_descriptor(b, (K, N), (N, 1), (BK, BN))
+        for k0 in range(0, K, BK):
+            acc = tt.dot(x.load((i, k0)), y.load((k0, j)), acc)
+    else:
+        p = tt.make_block_ptr(a, (M, K), (K, 1), (i, 0), (BM, BK))
+        q = tt.make_block_ptr(b, (K, N), (N, 1), (0, j), (BK, BN))
+        for k0 in range(0, K, BK):
+            acc = tt.dot(tt.load(p, boundary_check=(0, 1)), tt.load(q, boundary_check=(0, 1)), acc)
+            p, q = tt.advance(p, (0, BK)), tt.advance(q, (BK, 0))
+    m, n = i + tt.arange(0, BM), j + tt.arange(0, BN)
+    tt.store(c + m[:, None] * N + n, acc, mask=(m[:, None] < M) & (n < N))
+""")
+    a, b, c = halves(rng, 80, 48), halves(rng, 48, 96), np.full((80, 96), np.nan, np.float32)
+    k[2, 2](a, b, c, 80, 96, 48, BM=64, BN=64, BK=32, HOW=how)
+    np.testing.assert_allclose(c, a.astype(float) @ b.astype(float), rtol=1e-3, atol=1e-2)
+    assert fed == [2]

@@ -23,7 +23,7 @@ from ..passes.axisinfo import Info, analyse
 
 # >>> stage 9
 from ..passes.boxes import Map
-from ..passes.feed import EXTRA, HELD, SHARED, SINCE, feed, unfed
+from ..passes.feed import EXTRA, HELD, MOST, SHARED, SINCE, feed, unfed
 
 # <<<
 from ..passes.fold import drop_sure, fold
@@ -255,7 +255,7 @@ def _lower(
     maps, needs = (), frozenset()
     if isinstance(fed, str):
         kernel = unfed(kernel, fed)
-    elif fed and dialect.arch == SINCE and dialect.alone and programs == 1:
+    elif fed and dialect.arch == SINCE and dialect.alone and programs == 1 and threads + EXTRA <= MOST:
         kernel, maps, needs = feed(kernel, spec.divisors(), stages)
     kernel = pipeline(kernel, stages) if dialect.arch >= AHEAD else kernel
     # <<<

@@ -19,6 +19,7 @@ from .pipeline import _fitting, _loads, _patient
 
 SINCE = 90  # the architecture that has such copies
 EXTRA = 32  # threads
+MOST = 1024  # of a block
 SHARED = 227 * 1024  # bytes of shared memory that it has for a block
 HELD = 2100 * 256  # bytes of tiles that threads hold at a time: with more, registers are short (which come for 4 warps)
 ALWAYS = True  # for loops that do not say
