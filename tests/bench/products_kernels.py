@@ -161,7 +161,7 @@ def conv(
     p, o = row * BM + tt.arange(0, BM), col * BN + tt.arange(0, BN)
     q = p.to(tt.uint32)  # which is quicker to divide
     top, left = (q // OW % OH).to(tt.int32) * STRIDE - S // 2, (q % OW).to(tt.int32) * STRIDE - S // 2
-    first = (q // (OH * OW)).to(tt.int32) * H  # row of the picture
+    start = x + (((q // (OH * OW)).to(tt.int32) * H + top) * W + left) * C  # what the window's first place has
     acc = tt.zeros((BM, BN), tt.float32)
     rounds = tt.cdiv(S * C, BK)
     for t in range(S * rounds):
@@ -170,8 +170,8 @@ def conv(
             here = tt.load(x + p[:, None] * C + k, mask=(p[:, None] < pixels) & (k < C), other=0)
         else:
             y, z = top[:, None] + dy, left[:, None] * C + k
-            seen = (p[:, None] < pixels) & (y >= 0) & (y < H) & (z >= 0) & (z < W * C) & (k < S * C)
-            here = tt.load(x + (first[:, None] + y) * (W * C) + z, mask=seen, other=0)
+            seen = (p[:, None] < pixels) & (y.to(tt.uint32) < H) & (z >= 0) & (z < W * C) & (k < S * C)
+            here = tt.load(start[:, None] + dy * (W * C) + k, mask=seen, other=0)
         at = w + (o[:, None] * S + dy) * S * C + k
         acc = tt.dot(here, tt.load(at, mask=(o[:, None] < CO) & (k < S * C), other=0).T, acc)
     acc = acc * tt.load(scale + o, mask=o < CO, other=0) + tt.load(bias + o, mask=o < CO, other=0)
