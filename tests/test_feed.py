@@ -8,6 +8,7 @@ from test_tensor import SIGNATURE, TYPES, attention, close, lowered, matmul
 import tinyton as tt
 import tinyton.tile as ct
 from conftest import EMULATED, choose, kernel
+from tinyton.backends import nvcc
 from tinyton.codegen import lower
 from tinyton.explain import layouts
 from tinyton.passes import feed
@@ -347,3 +348,15 @@ def k(a, b, c, M, N, K, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr, HO
     k[2, 2](a, b, c, 80, 96, 48, BM=64, BN=64, BK=32, HOW=how)
     np.testing.assert_allclose(c, a.astype(float) @ b.astype(float), rtol=1e-3, atol=1e-2)
     assert fed == [2]
+
+
+@pytest.mark.nvcc
+@pytest.mark.skipif(nvcc.find("ptxas") is None, reason="nvcc is not installed: pip install 'tinyton[nvcc]'")
+def test_a_warp_more_does_not_cost_the_others_registers():
+    """ptxas would take 288 threads for 384, and let products wait for each other."""
+    types = SIGNATURE | {"a": "*float32:16", "b": "*float32:16"}
+    words = PLAIN | {"BM": 128, "BN": 256, "BK": 32, "PRECISION": "tf32", "num_warps": 8, "num_stages": 3}
+    built = tt.compile(matmul, types, target="sm_90a", share=False, maps=True, **words)
+    assert built.spills == 0 and "C75" not in built.told
+    assert built.registers > 168 and ".reqntid 288, 1, 1\n.maxnreg 224" in built.ptx
+    assert ".maxnreg" not in tt.compile(matmul, types, target="sm_90a", share=False, **words).ptx

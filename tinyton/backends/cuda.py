@@ -208,7 +208,7 @@ class Executor:
             raise BackendError(f"nvcc refused kernel {low.name}:\n{error.stderr or error}") from None
         except OSError:
             raise BackendError(nvcc.missing("nvcc")) from None
-        return nvcc.exact_block(ptx, low.block)
+        return nvcc.exact_block(ptx, low.block, max(low.sizes.values(), default=0))
 
     def read_block(self, loaded: Loaded) -> tuple[int, int, int]:
         """The block that the binary demands."""
