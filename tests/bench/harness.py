@@ -301,9 +301,9 @@ def costs(launches: list[Launch]) -> dict[str, object]:
     """Of the kernel that needs most registers: how many a thread, bytes spilled, warps, and the tile (cuda)."""
     if tt.env().executor != "cuda":
         return {}
-    compiled = [x.kernel.compile(*x.args, **x.meta) for x in launches]
-    most = max(compiled, key=lambda c: (c.spills, c.registers))
-    tile = {name: n for name, n in launches[0].meta.items() if isinstance(n, int)}
+    compiled = [(x.kernel.compile(*x.args, **x.meta), x) for x in launches]
+    most, launch = max(compiled, key=lambda pair: (pair[0].spills, pair[0].registers))
+    tile = {name: n for name, n in launch.meta.items() if isinstance(n, int)}
     return {"registers": most.registers, "spills": most.spills, "num_warps": most.num_warps, "tile": tile}
 
 
