@@ -194,15 +194,16 @@ class Case:
     """One piece of work. ``ours``: ways to do it, each of launches in order; the fastest counts. ``outs``: where
     its results are; ``want``: what they are to be, in float64, made from the inputs (and from the results, where those
     are random). ``nbytes``: what it must move at least. Of each peer several ways, too; torch's are made late, when
-    torch is there. ``rtol`` in place of that of the element type. ``before``: launches that make inputs, which are not
-    timed. ``beside``: ways to do something else of our own, which is timed for comparison."""
+    torch is there, and by name where they are several peers. ``rtol`` in place of that of the element type.
+    ``before``: launches that make inputs, which are not timed. ``beside``: ways to do something else of our own, which
+    is timed for comparison."""
 
     ours: list[list[Launch]]
     outs: tuple
     want: Callable[[], tuple]
     nbytes: int
     triton: Iterable[list[Launch]] = ()
-    torch: Callable[[], Sequence[Call]] = tuple
+    torch: Callable[[], Sequence[Call] | dict[str, Sequence[Call]]] = tuple
     rtol: float | None = None
     before: Sequence[Launch] = ()
     beside: dict[str, list[list[Launch]]] = field(default_factory=dict)
@@ -263,7 +264,7 @@ def fastest(ways: Iterable[T], call: Callable[[T], Call]) -> T:
 
 def measure(data: Any, case: Case, rounds: int, errors: bool = False) -> tuple[dict[str, float], dict[str, object]]:
     """GB/s of tinyton, of the peers that are here and of what is beside, all but that checked, and timed in turn; and
-    what to tell of them. With ``errors``, ours may be twice torch's, if that gives its results."""
+    what to tell of them. With ``errors``, ours may be twice a peer's of torch, if that gives its results."""
     for launch in case.before:
         launch()
     ours, left, notes = fastest(case.ours, in_order), [], {}
@@ -276,14 +277,18 @@ def measure(data: Any, case: Case, rounds: int, errors: bool = False) -> tuple[d
         except Exception as error:
             calls.pop("triton", None)
             left.append(f"triton is left out: {first_line(error)}")
-    if isinstance(data, TorchData) and (found := case.torch()):
+    found = case.torch() if isinstance(data, TorchData) else {}
+    for name, ways in (found if isinstance(found, dict) else {"torch": found} if found else {}).items():
         try:
-            calls["torch"] = fastest(found, lambda way: way)
+            calls[name] = fastest(ways, lambda way: way)
+            theirs = given_back(data, calls[name](), case.want()) if errors else None
         except Exception as error:
-            left.append(f"torch is left out: {first_line(error)}")
-    if errors and "torch" in calls and (theirs := given_back(data, calls["torch"](), case.want())) is not None:
-        notes["errors"] = f"{off:.2g}, torch's {theirs:.2g}"
-        assert off <= 2 * theirs, f"the error is {notes['errors']}"
+            calls.pop(name, None)
+            left.append(f"{name} is left out: {first_line(error)}")
+            continue
+        if theirs is not None:
+            notes["errors"] = f"{off:.2g}, {name}'s {theirs:.2g}"
+            assert off <= 2 * theirs, f"the error is {notes['errors']}"
     calls |= {name: in_order(fastest(found, in_order)) for name, found in case.beside.items()}
     figures = {name: case.nbytes / t / 1e9 for name, t in device_times(calls, rounds).items()}
     return figures, notes | costs(ours) | ({"note": "; ".join(left)} if left else {})

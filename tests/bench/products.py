@@ -338,12 +338,10 @@ def attention(data: Any, heads: int, t: int, d: int, causal: bool, tiles: Any = 
         heads = zip(*map(data.wide, (q, k, v)), strict=True)
         return (data.xp.stack([shares(data, x, y, causal) @ z for x, y, z in heads]),)
 
-    def torch_ways() -> list:
+    def torch_ways() -> dict[str, list]:
         x, y, z = (part[None] for part in (q, k, v))
-        call = torch.nn.functional.scaled_dot_product_attention
-        return [
-            by(backend, lambda: call(x, y, z, is_causal=causal)) for backend in ("FLASH_ATTENTION", "CUDNN_ATTENTION")
-        ]
+        call = partial(torch.nn.functional.scaled_dot_product_attention, x, y, z, is_causal=causal)
+        return {name: [by(f"{name}_ATTENTION", call)] for name in ("FLASH", "CUDNN")}
 
     work = 4 * heads * t * t * d // (2 if causal else 1)
     return Case(launches(ours), (out,), want, work, launches(theirs), torch_ways, rtol=1e-2)
@@ -395,11 +393,11 @@ def attention_backward(data: Any, heads: int, t: int, d: int, causal: bool, tile
             found.append((ds @ y, ds.T @ x, p.T @ g))
         return tuple(map(data.xp.stack, zip(*found, strict=True)))
 
-    def torch_ways() -> list:
+    def torch_ways() -> dict[str, list]:
         inputs = [x[None].detach().requires_grad_() for x in (q, k, v)]
         call = partial(torch.nn.functional.scaled_dot_product_attention, *inputs, is_causal=causal)
         result = by("FLASH_ATTENTION", call)()
-        return [lambda: torch.autograd.grad(result, inputs, grad[None], retain_graph=True)]
+        return {"FLASH": [lambda: torch.autograd.grad(result, inputs, grad[None], retain_graph=True)]}
 
     forward = {"BM": tiles[0][0], "BN": tiles[0][1], "num_warps": 8, "num_stages": 2, **fixed}
     before = [Launch(ours.attention, (t // tiles[0][0], heads), (q, k, v, out, lse, t, scale), forward)]
@@ -411,7 +409,7 @@ def attention_backward(data: Any, heads: int, t: int, d: int, causal: bool, tile
 
 
 class Work(NamedTuple):
-    """``goal``: of the fastest of ``peers``; ``beside``: of the figures of what the case has beside."""
+    """``goal``: of the fastest of ``peers``; ``beside``: of other figures, each for itself."""
 
     name: str
     make: Callable[[Any], Case]
@@ -478,10 +476,11 @@ def works() -> Iterator[Work]:
         yield Work(f"(16384x{d} @ {d}x4096) @ 4096x{d} f16", make, 1.0, beside={"two": 1.0})
     for d, causal in product((64, 128), (False, True)):
         name = f"attention 4x32x4096x{d}{' causal' * causal}"
-        yield Work(name, partial(attention, heads=128, t=4096, d=d, causal=causal), 1.0)
+        make = partial(attention, heads=128, t=4096, d=d, causal=causal)
+        yield Work(name, make, 1.0, ("triton", "FLASH"), {"CUDNN": 1.0})
     for d, causal in product((64, 128), (False, True)):
         name = f"attention backward 4x32x4096x{d}{' causal' * causal}"
-        yield Work(name, partial(attention_backward, heads=128, t=4096, d=d, causal=causal), 1.0, ("torch",))
+        yield Work(name, partial(attention_backward, heads=128, t=4096, d=d, causal=causal), 1.0, ("FLASH",))
 
 
 def main() -> int:
@@ -491,8 +490,8 @@ def main() -> int:
         with a_row(work.name):
             figures, notes = measure(data, work.make(data), 2 if options.quick else 5, errors=True)
             figures = {name: f / 1000 for name, f in figures.items()}
-            peers = {name: figures[name] for name in ("triton", "torch") if name in figures}
-            against = {name: (figures[name], goal) for name, goal in work.beside.items()}
+            against = {name: (figures[name], goal) for name, goal in work.beside.items() if name in figures}
+            peers = {name: figure for name, figure in figures.items() if name != "tinyton"}
             record(work.name, "TF/s", figures["tinyton"], peers, work.goal, against=against, only=work.peers, **notes)
     print(f"{time.perf_counter() - start:.0f} s in all")
     return finish(options.out)
