@@ -360,3 +360,76 @@ def test_a_warp_more_does_not_cost_the_others_registers():
     assert built.spills == 0 and "C75" not in built.told
     assert built.registers > 168 and ".reqntid 288, 1, 1\n.maxnreg 224" in built.ptx
     assert ".maxnreg" not in tt.compile(matmul, types, target="sm_90a", share=False, **words).ptx
+
+
+def test_the_plain_way_knows_no_more_of_arguments_than_the_fed_one(fed, rng):
+    """Which serves for an inner extent that 16 divides, and for another; in place, the plain one serves for both."""
+    k = kernel("""
+@tt.jit
+def k(a, b, c, K, row, BM: tt.constexpr):
+    i, kk = tt.arange(0, BM), tt.arange(0, BM)
+    acc = tt.zeros((BM, BM), tt.float32)
+    for k0 in range(0, K, BM):
+        x = tt.load(a + i[:, None] * row + (k0 + kk), mask=k0 + kk < K, other=0)
+        y = tt.load(b + i[None, :] * row + (k0 + kk)[:, None], mask=(k0 + kk)[:, None] < K, other=0)
+        acc = tt.dot(x, y, acc)
+    tt.store(c + i[:, None] * row + i, acc)
+""")
+    a, b = halves(rng, 64, 64), halves(rng, 64, 64)
+    for inner in (64, 60):
+        x, y, z = tt.to_device(a), tt.to_device(b), tt.to_device(a)
+        k[1](x, y, z, inner, 64, BM=64)
+        k[1](x, y, x, inner, 64, BM=64)
+        want = a[:, :inner].astype(float) @ b[:, :inner].T.astype(float)
+        for got in (z, x):
+            np.testing.assert_allclose(got.numpy().astype(float), want, rtol=1e-2, atol=5e-2)
+    assert fed == [2, 0]
+
+
+def test_what_a_branch_chooses_to_store_to_is_stored_to(fed, rng):
+    """A tile that one round stores and the next one loads; the array is one of two."""
+    k = kernel("""
+@tt.jit
+def k(a, b, c, rounds, flag):
+    i = tt.arange(0, 64)
+    out = c
+    if flag > 0:
+        out = a
+    for t in range(rounds):
+        acc = tt.zeros((64, 64), tt.float32)
+        for k0 in range(0, 64, 32):
+            j = k0 + tt.arange(0, 32)
+            x = tt.load(a + (t * 64 + i[:, None]) * 64 + j)
+            acc = tt.dot(x, tt.load(b + j[:, None] * 64 + i), acc)
+        tt.store(out + (t * 64 + 64 + i[:, None]) * 64 + i, acc)
+""")
+    a, b = halves(rng, 256, 64), halves(rng, 64, 64) / np.float16(8)
+    x = a.copy()
+    k[1](x, b, a.copy(), 3, 1)
+    for t in (64, 128, 192):
+        want = x[t - 64 : t].astype(float) @ b.astype(float)
+        np.testing.assert_allclose(x[t : t + 64].astype(float), want, rtol=1e-2, atol=1e-2)
+    assert fed == [0]
+
+
+def test_of_loops_in_each_other_the_inner_one_is_fed(fed, rng):
+    k = kernel("""
+@tt.jit
+def k(a, b, c, T, R):
+    i, j = tt.arange(0, 64), tt.arange(0, 32)
+    acc = tt.zeros((64, 64), tt.float32)
+    for t in range(T):
+        x = tt.load(a + (t * 64 + i[:, None]) * 32 + j)
+        acc = tt.dot(x, tt.load(b + (t * 32 + j[:, None]) * 64 + i), acc)
+        for r in range(R):
+            y = tt.load(a + (r * 64 + i[:, None]) * 32 + j)
+            acc = tt.dot(y, tt.load(b + (r * 32 + j[:, None]) * 64 + i), acc)
+    tt.store(c + i[:, None] * 64 + i, acc)
+""")
+    a, b, c = halves(rng, 320, 32), halves(rng, 160, 64), np.full((64, 64), np.nan, np.float32)
+    tiles = np.einsum("tij,tjk->tik", a.reshape(5, 64, 32).astype(float), b.reshape(5, 32, 64).astype(float))
+    for rounds in (0, 1, 5):
+        k[1](a, b, c, 3, rounds)
+        np.testing.assert_allclose(c, tiles[:3].sum(0) + 3 * tiles[:rounds].sum(0), rtol=1e-3, atol=1e-2)
+    (made,) = k._cache.values()
+    assert fed == [2] and "by a warp of their own (TMA): 3 stages of 8192 bytes: y" in layouts(made.low)

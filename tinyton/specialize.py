@@ -7,7 +7,7 @@ Values and shapes are not part of it. An argument's divisibility by 16 is, but o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from .dtypes import ALL, DType, bool_, float64, from_numpy, int32, int64
 from .ir import Type
@@ -71,6 +71,11 @@ class Specialization:
 
     def divisors(self, used: frozenset[str] | None = None) -> dict[str, int]:
         return {name: arg.divisor() for name, arg in self.args if used is None or name in used or arg.kind == "pointer"}
+
+    def only(self, used: frozenset[str]) -> Specialization:
+        """This, if an integer's divisibility is known of those in ``used`` alone."""
+        sure = (a if a.kind == "pointer" or name in used else replace(a, divisible=False) for name, a in self.args)
+        return replace(self, args=tuple(zip(self.types(), sure, strict=True)))
 
     def weak(self) -> frozenset[str]:
         return frozenset(name for name, arg in self.args if arg.kind == "float")

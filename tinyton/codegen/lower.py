@@ -299,10 +299,11 @@ def _lower(
     made = kernel.name, emitter.symbol, plan.kernel, plan, lines, threads, emitter.shared_bytes, emitter.sizes
     # >>> stage 9
     used |= needs
-    without = partial(_lower, plain, spec, threads, dialect, attribute, stages) if maps else None
-    if without and emitter.shared_bytes > SHARED:
-        return without(fed="its tiles leave no room in shared memory for those of a loop around it")
-    return Lowered(*made, stored_params(kernel), used, programs, maps, without)
+    without = partial(_lower, plain, threads=threads, dialect=dialect, attribute=attribute, stages=stages)
+    if maps and emitter.shared_bytes > SHARED:
+        return without(spec, fed="its tiles leave no room in shared memory for those of a loop around it")
+    other = partial(without, spec.only(used)) if maps else None  # which serves what this one does
+    return Lowered(*made, stored_params(kernel), used, programs, maps, other)
     # === before
     # return Lowered(*made, stored_params(kernel), used, programs)
     # <<<

@@ -25,6 +25,7 @@ FAR = 1 << 16  # elements: what moves a box by more than that at once gets a dim
 ENDLESS = 1 << 31  # the extent of a dimension without a limit
 DIMENSIONS = 5  # of an array, at most
 ROWS = 256  # of one box, at most
+HERE = Info((), 1, 0, 0)  # a tile's own place
 
 
 @dataclass(frozen=True)
@@ -153,9 +154,7 @@ class Boxes:
             raise Unfit  # it may well wrap around
         if op.name == "arange":
             return plus({(0,): 1} if v.type.shape != (1,) else {}, {(): int(op.attrs["start"])})  # type: ignore[call-overload]
-        if op.name == "cast" and op.operands[0].type.dtype.is_int and op.operands[0].type.dtype is not bool_:
-            return self.sum(op.operands[0])
-        if op.name in HINTS:
+        if op.name in HINTS or op.name == "cast" and (of := op.operands[0].type.dtype).is_int and of is not bool_:
             return self.sum(op.operands[0])
         if op.name in ("add", "sub"):
             return self.short(plus(self.sum(op.operands[0]), self.sum(op.operands[1]), -1 if op.name == "sub" else 1))
@@ -222,22 +221,16 @@ class Boxes:
     def limits(self, v: Value) -> list[Sum]:
         """Sums that are less than 0 where a mask is on, and only there."""
         op = self.made.get(v)
-        if op is None:
-            raise Unfit
-        if op.name == "and":
+        if op and op.name == "and":
             return self.limits(op.operands[0]) + self.limits(op.operands[1])
-        if op.name in VIEWS:
+        if op and op.name in VIEWS:
             return [seen(op, x) for x in self.limits(op.operands[0])]
-        if not ordered(op) or not ordered(op)[0].type.dtype.is_int:
+        if not op or not ordered(op) or not ordered(op)[0].type.dtype.is_int:
             raise Unfit
         small, large = (self.sum(x) for x in ordered(op))
         return [plus(plus(small, large, -1), {(): int(op.name in ("le", "ge"))}, -1)]
 
     # -- boxes -----------------------------------------------------------------------------------------------------
-
-    def known(self, product: Product) -> bool:
-        """True for what is known at a launch."""
-        return self.params.issuperset(product)
 
     def aligned(self, terms: Sum, item: int) -> bool:
         """True if that many elements are a multiple of 16 bytes."""
@@ -276,12 +269,12 @@ class Boxes:
             if d in lower:
                 first[d] = lower[d]
             elif d in upper:
-                first[d] = plus({p: n for p, n in upper[d].items() if not self.known(p)}, {(): row})
+                first[d] = plus({p: n for p, n in upper[d].items() if not self.params.issuperset(p)}, {(): row})
             else:
                 first[d] = {(d,): 1}
             if d in upper:
                 extents[d] = plus(first[d], upper[d], -1)
-                if not all(map(self.known, extents[d])):  # type: ignore[arg-type]
+                if not all(map(self.params.issuperset, extents[d])):  # type: ignore[arg-type]
                     raise Unfit
         rest = far
         for d, (n, product) in enumerate(strides):
@@ -301,8 +294,7 @@ class Boxes:
             else:
                 key = n, without(product, device)
                 outer[key] = plus(outer.get(key, {}), {device: 1})
-        further = [{p: n} for n, p in outer]  # type: ignore[dict-item]
-        sums = [{along: step}, *further]
+        sums: list[Sum] = [{along: step}, *({p: n} for n, p in outer)]  # type: ignore[dict-item]
         whole = all([self.aligned(x, t.dtype.itemsize) for x in (offset, *sums)])
         begins = [first[fast], first[slow], *outer.values()]
         for d, x in zip((fast, slow, *[None] * len(outer)), begins, strict=True):
@@ -311,8 +303,7 @@ class Boxes:
         if not whole or len(begins) > DIMENSIONS or any(n < 0 for x in sums for n in x.values()):
             raise Unfit
         places = tuple({p: n for p, n in x.items() if not any(isinstance(a, int) for a in p)} for x in begins)
-        limits = (extents[fast], extents[slow], *[None] * len(outer))
-        return Box(base, offset, limits, tuple(sums), places, fast)
+        return Box(base, offset, (extents[fast], extents[slow], *[None] * len(outer)), tuple(sums), places, fast)
 
     def sum_or_zero(self, v: Value) -> bool:
         """True for what is not 0 everywhere."""
@@ -324,7 +315,7 @@ class Boxes:
     def _stride(self, far: Sum, d: int) -> tuple[int, Product]:
         """By how many elements an address grows along a dimension: a number times arguments."""
         found = [(n, without(product, (d,))) for product, n in far.items() if d in product]
-        if len(found) != 1 or found[0][0] < 1 or not self.known(found[0][1]):  # type: ignore[arg-type]
+        if len(found) != 1 or found[0][0] < 1 or not self.params.issuperset(found[0][1]):  # type: ignore[arg-type]
             raise Unfit
         return found[0]  # type: ignore[return-value]
 
@@ -346,12 +337,9 @@ class Boxes:
         parameters, and could be anything, does not."""
         low = 0.0
         for product, n in x.items():
-            ends = [(0, f.high) if a in self.params else (f.low, f.high) for a in product if (f := self.fact(a))]
+            ends = [(0 if a in self.params else f.low, f.high) for a in product if (f := self.facts.get(a, HERE))]
             low += min(n * prod(corner) for corner in corners(*ends)) if all(map(isfinite, chain(*ends))) else -INF
         return not -(1 << 30) < low < 0
-
-    def fact(self, atom: Value | int) -> Info:
-        return self.facts[atom] if isinstance(atom, Value) else Info((), 1, 0, 0)
 
 
 VIEWS = ("expand", "broadcast", "permute")

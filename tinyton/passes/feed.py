@@ -66,8 +66,8 @@ def feed(
 ) -> tuple[Kernel, tuple[Map, ...], frozenset[str]]:
     """Before: ``for k: x = load p + k; t = place x; ...``. After: ``produce: for k: send ring k 0`` and ``for k: sent
     ring; t = received ring; ...; done ring``. That is done to loops whose loads, of those that are multiplied by groups
-    of warps, are all boxes; others get a ``why``. Gives the maps that the kernel takes too, and the arguments whose
-    divisibility matters."""
+    of warps, are all boxes, and that hold no such loop; others get a ``why``. Gives the maps that the kernel takes too,
+    and the arguments whose divisibility matters."""
     count_of, boxes = uses(kernel), cache(lambda: Boxes(kernel, analyse(kernel, divisors), divisors))
     found: dict[Op, Fed] = {}
     why: dict[Op, str] = {}
@@ -77,6 +77,7 @@ def feed(
                 found[op] = _fed(op, boxes, pairs, stages)
             except Unfed as error:
                 why[op] = str(error)
+    found = {op: new for op, new in found.items() if found.keys().isdisjoint(x for b in op.blocks for x in walk(b))}
     maps: tuple[Map, ...] = ()
     if found:
         try:
@@ -90,8 +91,7 @@ def feed(
 
 def unfed(kernel: Kernel, why: str) -> Kernel:
     """Says of all loops why they are not fed."""
-    loops = {op: why for op in kernel.ops() if op.name == "for"}
-    return replace(kernel, body=_each(kernel.body, _telling(loops)))
+    return replace(kernel, body=_each(kernel.body, _telling({op: why for op in kernel.ops() if op.name == "for"})))
 
 
 def _telling(why: dict[Op, str], change: Change = lambda op: None) -> Change:
@@ -197,13 +197,14 @@ def _after(ops: tuple[Op, ...], op: Op) -> list[Op]:
 
 def _stored(kernel: Kernel) -> set[Value]:
     """The pointers that are stored to, and what those are made of."""
-    found = {op.operands[0] for op in kernel.ops() if OPS[op.name].writes}
-    for op in reversed(kernel.ops()):
-        if not found.isdisjoint(op.results):
-            found.update(v for v in op.operands if v.type.pointer)
-        for start, param, end, result in op.carried:
-            if result in found or param in found:
-                found.update((start, end))
+    found, before = {op.operands[0] for op in kernel.ops() if OPS[op.name].writes}, 0
+    while before < (before := len(found)):
+        for op in reversed(kernel.ops()):
+            if not found.isdisjoint(op.results):
+                found.update(v for v in (*op.operands, *(y for b in op.blocks for y in b.yields)) if v.type.pointer)
+            for start, param, end, result in op.carried:
+                if result in found or param in found:
+                    found.update((start, end))
     return found
 
 
