@@ -433,3 +433,24 @@ def k(a, b, c, T, R):
         np.testing.assert_allclose(c, tiles[:3].sum(0) + 3 * tiles[:rounds].sum(0), rtol=1e-3, atol=1e-2)
     (made,) = k._cache.values()
     assert fed == [2] and "by a warp of their own (TMA): 3 stages of 8192 bytes: y" in layouts(made.low)
+
+
+@pytest.mark.parametrize("rule", ["if kk != 16:", "for _ in range(kk // 16 % 2):"])
+def test_rounds_in_which_nothing_is_multiplied(fed, rule, rng):
+    """No thread of a warp gets so far ahead that its place is filled anew before others have seen it full."""
+    k = kernel(f"""
+@tt.jit
+def k(a, b, c, K):
+    i, j = tt.arange(0, 64), tt.arange(0, 16)
+    acc = tt.zeros((64, 64), tt.float32)
+    for kk in tt.range(0, K, 16, num_stages=2):
+        x, y = tt.load(a + i[:, None] * K + (kk + j)), tt.load(b + (kk + j)[:, None] * 64 + i)
+        {rule}
+            acc = tt.dot(x, y, acc)
+    tt.store(c + i[:, None] * 64 + i, acc)
+""")
+    a, b, c = halves(rng, 64, 128), halves(rng, 128, 64), np.full((64, 64), np.nan, np.float32)
+    k[8](a, b, c, 128)
+    taken = [kk + n for kk in range(0, 128, 16) for n in range(16) if (kk != 16 if "if" in rule else kk // 16 % 2)]
+    np.testing.assert_allclose(c, a[:, taken].astype(float) @ b[taken].astype(float), rtol=1e-3, atol=1e-2)
+    assert fed == [2]

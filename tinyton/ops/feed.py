@@ -159,12 +159,12 @@ def received(b: Builder, t: Type, ring: int, part: int) -> Value:
 
 def _emit_done(e, op):
     ring, when = e.feeds[op.attrs["ring"]], op.attrs["when"]
-    free = f"{e.use('barrier_arrive')}({ring.empty} + {{}});"
-    if when == "now":
-        e.after.append((set(e.sent), f"if ((thread & 31) == 0) {free.format(ring.place)}"))
+    free = f"if ((thread & 31) == 0{{}}) {e.use('barrier_arrive')}({ring.empty} + {{}});"
+    if when in ("now", "met"):
+        e.after.append((set(e.sent), "__syncwarp(); " * (when == "met") + free.format("", ring.place)))
         e.follow()
     else:  # what was multiplied in the round before
-        e.line(f"if ((thread & 31) == 0 && {ring.now} >= 0) {free.format(ring.now)}")
+        e.line(free.format(f" && {ring.now} >= 0", ring.now))
         e.line(f"{ring.now} = {ring.place if when == 'later' else -1};")
     if when != "end":
         e.line(ring.next())
@@ -173,6 +173,7 @@ def _emit_done(e, op):
 @op(numpy=None, emit=_emit_done, kind="statement", effect=True, aside=True, public=False)
 def done(b: Builder, ring: int, when: str) -> None:
     """Each warp says that it has done with tiles of a ring: "now", with those that it has waited for last, once what
-    multiplies them has arrived; "later", with those of the round before; at the "end" of a loop, with those of its last
-    round."""
+    multiplies them has arrived; "met", so too, but behind a block whose products there may be or not: the threads of a
+    warp need not have met since they waited, and one that came late would wait for a round to come; "later", with those
+    of the round before; at the "end" of a loop, with those of its last round."""
     b.add("done", (), None, ring=ring, when=when)

@@ -270,8 +270,8 @@ def _serve(b: Builder, fed: Fed, count_of: dict[Value, int]) -> None:
         if patient and op is patient[-1]:
             for ring in fed.numbers:
                 inner.add("done", (), None, ring=ring, when="later")
-        for ring in ends.get(op, ()) if not patient else ():
-            inner.add("done", (), None, ring=ring, when="now")
+        for ring in () if patient else ends.get(op, ()):
+            inner.add("done", (), None, ring=ring, when="met" if op.blocks else "now")
     b.loc = loop.loc
     sums = {result: start for start, param, _, result in loop.carried if any(param is op.operands[2] for op in patient)}
     begun = {start: b.add("products_begin", (start,), start.type) for start in sums.values()}
