@@ -454,3 +454,33 @@ def k(a, b, c, K):
     taken = [kk + n for kk in range(0, 128, 16) for n in range(16) if (kk != 16 if "if" in rule else kk // 16 % 2)]
     np.testing.assert_allclose(c, a[:, taken].astype(float) @ b[taken].astype(float), rtol=1e-3, atol=1e-2)
     assert fed == [2]
+
+
+def test_zeros_of_either_sign_are_two_arguments(fed, rng):
+    k = kernel("""
+@tt.jit
+def k(a, b, c, s):
+    i, j = tt.arange(0, 64), tt.arange(0, 32)
+    acc = tt.zeros((64, 64), tt.float32)
+    for k0 in range(0, 64, 32):
+        acc = tt.dot(tt.load(a + i[:, None] * 64 + (k0 + j)), tt.load(b + (k0 + j)[:, None] * 64 + i), acc)
+    tt.store(c + i[:, None] * 64 + i, acc * 0 + 1 / s)
+""")
+    x, y, z = (tt.to_device(halves(rng, 64, 64)) for _ in range(3))
+    for s in (0.0, -0.0):
+        k[1](x, y, z, s)
+        np.testing.assert_array_equal(z.numpy(), np.float16(np.copysign(np.inf, s)))
+    assert fed == [2]
+
+
+def test_who_waits_for_others_does_not_run_ahead(monkeypatch):
+    k = kernel(f"@tt.jit\n{matmul.src}".replace("    i = ", "    tt.store(c, tt.load(c, volatile=True))\n    i = ", 1))
+    found = low(monkeypatch, k, **PLAIN)
+    assert not found.maps and "the kernel has other effects: load" in layouts(found)
+
+
+def test_what_is_far_away_has_a_dimension(monkeypatch):
+    """Element 2**31 of an array has no number along its rows."""
+    text = f"@tt.jit\n{matmul.src}".replace("load(pa", "load(pa + tt.program_id(2) * 8192")
+    x, _ = low(monkeypatch, kernel(text), **PLAIN | {"MASK": 0}).maps
+    assert x.strides[1] == ((8192, ()),)

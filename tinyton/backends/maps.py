@@ -12,7 +12,7 @@ from ..errors import LaunchError
 from ..passes.boxes import Map
 
 BYTES = 128  # of a map
-KEPT = 1024  # packed arguments that a kernel keeps
+KEPT = 1024  # lists of arguments whose maps a kernel keeps
 FIRST = 0x210  # where parameters begin in the constants of sm_90: a map is aligned to 64 bytes there
 
 
@@ -22,25 +22,24 @@ class Unmapped(LaunchError):
 
 class Packer:
     """Packs the arguments of a launch, of ``kinds`` as `struct` has them, and maps, of which the first lies at
-    ``offset``. ``encode`` makes a map's bytes. What was packed once is remembered."""
+    ``offset``. ``encode`` makes a map's bytes, which are remembered."""
 
     def __init__(self, maps: tuple[Map, ...], kinds: str, offset: int, encode: Callable[..., bytes]):
         self.maps, self.encode = maps, encode
         self.pack = struct.Struct(f"{kinds}{offset - struct.calcsize(kinds)}x{f'{BYTES}s' * len(maps)}").pack
-        self.packed: dict[tuple, bytes] = {}
+        self.encoded: dict[tuple, list[bytes]] = {}  # by arguments, of which floats do not matter: 0.0 is -0.0 here
 
     def __call__(self, *args: object) -> bytes:
-        if (found := self.packed.get(args)) is not None:
-            return found
-        if len(self.packed) >= KEPT:
-            self.packed.clear()
-        out = []
-        for m in self.maps:
-            if (values := m.values(args)) is None:
-                raise Unmapped(f"there is no map of the array of {m.name}")
-            out.append(self.encode(m, *values))
-        found = self.packed[args] = self.pack(*args, *out)
-        return found
+        if (found := self.encoded.get(args)) is None:
+            if len(self.encoded) >= KEPT:
+                self.encoded.clear()
+            found = []
+            for m in self.maps:
+                if (values := m.values(args)) is None:
+                    raise Unmapped(f"there is no map of the array of {m.name}")
+                found.append(self.encode(m, *values))
+            self.encoded[args] = found
+        return self.pack(*args, *found)
 
 
 def offset(binary: bytes, symbol: str, count: int, kinds: str) -> int:

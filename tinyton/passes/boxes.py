@@ -21,7 +21,7 @@ from .axisinfo import HINTS, INF, Info, ordered, power
 Product = tuple[Value | int, ...]
 Sum = dict[Product, int]
 LENGTH = 12  # terms of a sum, at most
-FAR = 1 << 16  # elements: what moves a box by more than that at once gets a dimension of its own
+FAR = 1 << 10  # elements: what moves a box by more at once gets a dimension of its own, as places have but 31 bits
 ENDLESS = 1 << 31  # the extent of a dimension without a limit
 DIMENSIONS = 5  # of an array, at most
 ROWS = 256  # of one box, at most

@@ -127,7 +127,8 @@ def _fed(loop: Op, boxes: Callable[[], Boxes], pairs: list[tuple[Op, Op]], stage
 def _split(
     kernel: Kernel, found: dict[Op, Fed], why: dict[Op, str], count_of: dict[Value, int]
 ) -> tuple[Kernel, tuple[Map, ...]]:
-    if others := [op.name for op in kernel.ops() if OPS[op.name].effect and op.name not in PLAIN]:
+    waits = [op.name for op in kernel.ops() if op.attrs.get("volatile")]  # for others, maybe, as the copies would not
+    if others := waits + [op.name for op in kernel.ops() if OPS[op.name].effect and op.name not in PLAIN]:
         raise Unfed(f"the kernel has other effects: {others[0]}")
     rings: dict[int, Ring] = {}
     maps: list[Map] = []
