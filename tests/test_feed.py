@@ -484,3 +484,11 @@ def test_what_is_far_away_has_a_dimension(monkeypatch):
     text = f"@tt.jit\n{matmul.src}".replace("load(pa", "load(pa + tt.program_id(2) * 8192")
     x, _ = low(monkeypatch, kernel(text), **PLAIN | {"MASK": 0}).maps
     assert x.strides[1] == ((8192, ()),)
+
+
+def test_arguments_move_the_array_not_the_box(monkeypatch):
+    """Rows before the pointer that is passed are read as they are, where a box would have zeros."""
+    text = f"@tt.jit\n{matmul.src}".replace("i[:, None] * K + k", "(i[:, None] - N) * K + k")
+    x, _ = low(monkeypatch, kernel(text), **PLAIN | {"MASK": 0}).maps
+    address, *_ = x.values((1 << 20, 2 << 20, 0, 100, 64, 48))
+    assert address == (1 << 20) - 64 * 48 * 2

@@ -285,7 +285,7 @@ class Boxes:
                 raise Unfit
             inner = without(product, along)
             device = tuple(x for x in product if x not in self.params)
-            if slow not in upper and slow not in lower and inner is not None and n % step == 0:
+            if {slow}.isdisjoint((*upper, *lower)) and inner is not None and n % step == 0 and (device or not inner):
                 first[slow] = plus(first[slow], {inner: n // step})
             elif fast not in upper and fast not in lower and device == product and abs(n) < FAR:
                 first[fast] = plus(first[fast], {product: n})
