@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import backends
+from .backends.driver import ask
 from .errors import LaunchError
 
 
@@ -97,7 +98,7 @@ class Graph:
             raise LaunchError(f"this graph was recorded on {executor.name}; launches are on {backends.current().name}")
         if self._handle:
             with executor.here(), executor._after_torch(None) as stream, _timed(executor, f"graph of {len(self)}"):
-                _driver("cuGraphLaunch", self._handle, ctypes.c_void_p(stream.handle if stream else 0))
+                ask("cuGraphLaunch", self._handle, ctypes.c_void_p(stream.handle if stream else 0))
             return
         for step in self._steps:
             with _timed(executor, step.compiled.name):
@@ -115,7 +116,7 @@ class Graph:
         if self._handle:
             with suppress(Exception), self._executor.here():
                 self._executor.context.synchronize()
-                _driver("cuGraphExecDestroy", self._handle)
+                ask("cuGraphExecDestroy", self._handle)
 
 
 def graph() -> Graph:
@@ -168,21 +169,16 @@ def _instantiate(executor: Any, steps: list[Step]) -> ctypes.c_void_p:
     with executor.here():
         stream = executor.cu.Stream()
         end = "cuStreamEndCapture", ctypes.c_void_p(stream.handle), ctypes.byref(captured)
-        _driver("cuStreamBeginCapture_v2", ctypes.c_void_p(stream.handle), 1)  # other threads may go on
+        ask("cuStreamBeginCapture_v2", ctypes.c_void_p(stream.handle), 1)  # other threads may go on
         try:
             for step in steps:
                 loaded, block = step.compiled.loaded, step.compiled.launch_block
                 loaded.start(step.grid, block, loaded.pack(*step.args()), loaded.shared, stream)
         except executor.cu.Error as error:
             with suppress(LaunchError):
-                _driver(*end)
+                ask(*end)
             raise executor.refused(step.compiled.name, error) from None
-        _driver(*end)
-        _driver("cuGraphInstantiateWithFlags", ctypes.byref(made), captured, ctypes.c_ulonglong(0))
-        _driver("cuGraphDestroy", captured)
+        ask(*end)
+        ask("cuGraphInstantiateWithFlags", ctypes.byref(made), captured, ctypes.c_ulonglong(0))
+        ask("cuGraphDestroy", captured)
     return made
-
-
-def _driver(function: str, *args: Any) -> None:
-    if error := getattr(ctypes.CDLL("libcuda.so.1"), function)(*args):
-        raise LaunchError(f"the CUDA driver refused {function}: error {error}")

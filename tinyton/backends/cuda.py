@@ -26,6 +26,7 @@ from ..errors import BackendError, LaunchError
 from ..ops import OPS, mask_of
 from ..passes.threads import choose_threads
 from . import nvcc, nvrtc
+from .driver import ask
 
 # >>> stage 9
 from . import maps  # isort: skip
@@ -277,7 +278,7 @@ class Executor:
             own = getattr(x, "dtype", None)
             address, dtype = interface["data"][0], own if isinstance(own, np.dtype) else np.dtype(interface["typestr"])
             if interface.get("stream") not in (None, 0, 1):  # work on it is queued elsewhere than on the default stream
-                _driver("cuStreamSynchronize", ctypes.c_void_p(interface["stream"]))
+                ask("cuStreamSynchronize", ctypes.c_void_p(interface["stream"]))
         else:
             return None
         return dtype, address % 16 == 0, address
@@ -316,7 +317,7 @@ class Executor:
         """Waits for the launches on a stream; copies wait for those on the default stream by themselves."""
         if stream is not None:
             with self.here():
-                _driver("cuStreamSynchronize", ctypes.c_void_p(_handle(stream)))
+                ask("cuStreamSynchronize", ctypes.c_void_p(_handle(stream)))
 
     def synchronize(self) -> None:
         with self.here():
@@ -338,19 +339,13 @@ def _handle(stream: Any) -> int:
     return int(found)
 
 
-def _driver(function: str, *args: Any) -> None:
-    """Calls the driver for what PyCUDA does with streams of its own only."""
-    if error := getattr(ctypes.CDLL("libcuda.so.1"), function)(*args):
-        raise LaunchError(f"the CUDA driver refused {function}: error {error}; is the stream of this device?")
-
-
 def _follow(stream: int, other: int) -> None:
     """Lets a stream wait for what is queued on another one now; both are handles."""
     event = ctypes.c_void_p()
-    _driver("cuEventCreate", ctypes.byref(event), 2)  # without a time
-    _driver("cuEventRecord", event, ctypes.c_void_p(other))
-    _driver("cuStreamWaitEvent", ctypes.c_void_p(stream), event, 0)
-    _driver("cuEventDestroy_v2", event)
+    ask("cuEventCreate", ctypes.byref(event), 2)  # without a time
+    ask("cuEventRecord", event, ctypes.c_void_p(other))
+    ask("cuStreamWaitEvent", ctypes.c_void_p(stream), event, 0)
+    ask("cuEventDestroy_v2", event)
 
 
 class Owned:

@@ -6,10 +6,10 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable
-from functools import cache
 
 from ..errors import LaunchError
 from ..passes.boxes import Map
+from .driver import library
 
 BYTES = 128  # of a map
 KEPT = 1024  # lists of arguments whose maps a kernel keeps
@@ -46,7 +46,7 @@ def offset(binary: bytes, symbol: str, count: int, kinds: str) -> int:
     """Where the first map lies in the packed parameters of a kernel, behind ``count`` others: the driver tells, if it
     is recent."""
     module, function, at = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
-    cuda, size = ctypes.CDLL("libcuda.so.1"), struct.calcsize(kinds)
+    cuda, size = library(), struct.calcsize(kinds)
     if hasattr(cuda, "cuFuncGetParamInfo") and not cuda.cuModuleLoadData(ctypes.byref(module), binary + b"\0"):
         found = not cuda.cuModuleGetFunction(ctypes.byref(function), module, symbol.encode())
         found = found and not cuda.cuFuncGetParamInfo(function, ctypes.c_size_t(count), ctypes.byref(at), None)
@@ -56,18 +56,13 @@ def offset(binary: bytes, symbol: str, count: int, kinds: str) -> int:
     return size + -(FIRST + size) % 64
 
 
-@cache
-def _encoder() -> Callable[..., int]:
-    return ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
-
-
 def encoded(m: Map, address: int, extents: tuple[int, ...], strides: tuple[int, ...]) -> bytes:
     """The driver's map of an array."""
     rank, room = len(extents), ctypes.create_string_buffer(BYTES + 63)
     at = -ctypes.addressof(room) % 64 + ctypes.addressof(room)
     kind = 11 if m.rounds else {1: 0, 2: 1, 4: 2, 8: 4}[m.item]  # tf32, else integers
     swizzle = {32: 1, 64: 2, 128: 3}[m.swizzle]
-    error = _encoder()(
+    error = library().cuTensorMapEncodeTiled(
         ctypes.c_void_p(at),
         kind,
         ctypes.c_uint32(rank),
