@@ -105,7 +105,7 @@ def _other(e, op, s) -> str:
         return "0"
     value = e.made.get(e.root(op.operands[3]))
     if dtype.is_narrow and value and value.name == "const":
-        return e.dialect.literal(int(pack(np.float32(value.attrs["value"]), dtype).view(dtype.numpy)), uint16)
+        return e.dialect.literal(int(pack(np.float32(value.attrs["value"]), dtype).view(f"u{dtype.itemsize}")), uint16)
     return e.bits_text(s.get(op.operands[3]), dtype)
 
 
