@@ -630,9 +630,7 @@ def test_the_order_of_two_streams(monkeypatch):
     from tinyton.backends import cuda
 
     told = []
-    monkeypatch.setattr(
-        cuda, "_driver", lambda name, *args: told.append((name, [getattr(a, "value", a) for a in args]))
-    )
+    monkeypatch.setattr(cuda, "ask", lambda name, *args: told.append((name, [getattr(a, "value", a) for a in args])))
     monkeypatch.setitem(sys.modules, "torch", None)
     executor = object.__new__(cuda.Executor)
     executor.cu, executor._side = SimpleNamespace(Stream=type("Stream", (), {"handle": 99})), None
