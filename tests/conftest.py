@@ -83,6 +83,14 @@ def choose(name, monkeypatch):
     return name
 
 
+@pytest.fixture
+def rng():
+    """Fresh random numbers; a test that fails shows their seed."""
+    seed = int(np.random.SeedSequence().entropy) % 2**32
+    print(f"seed {seed}")
+    return np.random.default_rng(seed)
+
+
 @pytest.fixture(params=[*EXECUTORS, *EMULATED])
 def executor(request, monkeypatch):
     """Each executor of this machine, by name."""

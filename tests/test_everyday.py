@@ -14,11 +14,6 @@ from conftest import mappings
 MAPPINGS = mappings(None, 4)
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng()
-
-
 # -- matrix products ---------------------------------------------------------------------------------------------------
 
 

@@ -17,13 +17,6 @@ PLAIN = {"BM": 64, "BN": 64, "BK": 32, "TA": 0, "TB": 0, "MASK": 1, "SUM": tt.fl
 
 
 @pytest.fixture
-def rng():
-    seed = int(np.random.SeedSequence().entropy) % 2**32
-    print(f"seed {seed}")
-    return np.random.default_rng(seed)
-
-
-@pytest.fixture
 def fed(monkeypatch):
     """The emulator, where all loops are fed that can be; gives how many kernels were."""
     if not EMULATED:

@@ -18,11 +18,6 @@ def threads(request, monkeypatch):
     return request.param[1]
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng()
-
-
 @tt.jit
 def line_after_line(a, b, c, d):
     """The lines t -> a t + b and t -> c t + d, one after the other: not commutative."""

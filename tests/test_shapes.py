@@ -9,11 +9,6 @@ from conftest import kernel, lowered, mappings
 MAPPINGS = mappings(None, 1, 4)
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng()
-
-
 def run(text, arrays, sizes, out, mapping, **names):
     """What a kernel leaves in its last array, ``out``: extents, first content, element type."""
     out = np.full(*out)

@@ -41,13 +41,6 @@ def k(a, b, c, M, N, K, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr, TA
 
 
 @pytest.fixture
-def rng():
-    seed = int(np.random.SeedSequence().entropy) % 2**32
-    print(f"seed {seed}")
-    return np.random.default_rng(seed)
-
-
-@pytest.fixture
 def card(request, monkeypatch):
     """The emulator as a card whose best instructions are the ones that are named; all threads copy what they multiply
     (test_feed.py has the others)."""
