@@ -1,5 +1,7 @@
 """Checks of the exercises to chapter 16."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 import tinyton as tt
@@ -113,3 +115,90 @@ def split(t, split):
     read = moved.bytes_loaded
     least = (2 * 16 * 256 + 2 * 256 * 16) * 4
     t.demand(read <= least + 4 * 4 * 32 * 16, f"it loads {read} bytes, not the {least} that would do")
+
+
+def at_work(t, turns: list[tuple[int, int, int]], stages: int, pick: Callable[[list[tuple]], tuple]):
+    """A ring for a producer and two warps, a step of somebody's at a time, which ``pick`` chooses among those that need
+    not wait: "take" and "done" of a warp, "send" of the producer, "come" of a copy."""
+    full, empty, arrived = ([0] * stages for _ in range(3))  # phases that are over, and warps that are done
+    tiles: list[int | None] = [None] * stages  # by place, the round whose tile has been sent there
+    on_its_way, busy = set(), [False, False]
+    sent, taken = 0, [0, 0]
+    while min(taken) < len(turns):
+        steps: list[tuple] = [("come", place) for place in sorted(on_its_way)]
+        if sent < len(turns) and empty[turns[sent][0]] % 2 != turns[sent][2]:
+            steps.append(("send", sent))
+        for warp, round in enumerate(taken):
+            if busy[warp]:
+                steps.append(("done", warp))
+            elif round < len(turns) and full[turns[round][0]] % 2 != turns[round][1]:
+                steps.append(("take", warp))
+        t.demand(
+            steps,
+            f"it never ends: the copy of round {sent} waits for an empty place, round {min(taken)} for its tile",
+        )
+        what, who = pick(steps)
+        if what == "come":
+            on_its_way.remove(who)
+            full[who] += 1
+        elif what == "send":
+            place = turns[sent][0]
+            t.demand(
+                tiles[place] is None,
+                f"round {sent} is copied to place {place}, where round {tiles[place]} is not multiplied yet",
+            )
+            tiles[place] = sent
+            on_its_way.add(place)
+            sent += 1
+        else:
+            place = turns[taken[who]][0]
+            t.demand(
+                tiles[place] == taken[who] and place not in on_its_way,
+                f"round {taken[who]} is multiplied from place {place}, where its tile is not yet",
+            )
+            busy[who] = what == "take"
+            if what == "done":
+                taken[who] += 1
+                arrived[place] += 1
+                if arrived[place] == len(taken):
+                    tiles[place], arrived[place] = None, 0
+                    empty[place] += 1
+
+
+@exercise(
+    "16.5",
+    points=3,
+    hints=(
+        "Rounds 0, stages, 2 * stages, ... use the same place. What changes from one of them to the next?",
+        "In lap 0 the warps wait while phase 0 of full runs, in lap 1 while phase 1 does. The producer begins at once.",
+        "The place is round % stages; the lap is round // stages; full is its last bit, and empty the other one.",
+    ),
+    mutants={
+        "the first copy waits": ("1 - lap", "lap"),
+        "a bit for each round": ("round // stages % 2", "round % 2"),
+        "the bit never turns": ("round // stages % 2", "0"),
+        "a lap is a place": ("round % stages, ", "round // stages % stages, "),
+    },
+)
+def turn(t, turn):
+    orders = ("take", "done", "send", "come"), ("send", "come", "done", "take"), ("send", "done", "take", "come"), ()
+    for stages in (3, 2, 4, t.integer(5, 7), 1):
+        turns = [turn(round, stages) for round in range(3 * stages + 2)]
+        for round, got in enumerate(turns):
+            right = isinstance(got, tuple) and len(got) == 3 and all(isinstance(n, int) for n in got)
+            t.demand(
+                right and 0 <= got[0] < stages and {*got[1:]} <= {0, 1},
+                f"turn({round}, {stages}) is {got!r}: it should be a place below {stages}, and two parities",
+            )
+        t.doing = f"in a ring of {stages} places"
+        places = [place for place, _, _ in turns[:stages]]
+        t.demand(len({*places}) == stages, f"the first rounds are in places {places}, not each in one of its own")
+        for order in orders:
+            for _ in range(1 if order else 8):
+
+                def pick(steps: list[tuple], order: tuple[str, ...] = order) -> tuple:
+                    if not order:
+                        return steps[t.integer(0, len(steps) - 1)]
+                    return min(steps, key=lambda step: order.index(step[0]))
+
+                at_work(t, turns, stages, pick)

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Exercises to chapter 16
 #
-# To [Matmul](../chapters/16_matmul.ipynb): where elements are, how long loops take, and two products of your own.
+# To [Matmul](../chapters/16_matmul.ipynb): where elements are, two products of your own, and who waits for whom.
 
 # %% given
 import tinyton as tt
@@ -88,4 +88,25 @@ def split(a, b, c, M, N, K, SPLIT: tt.constexpr, BM: tt.constexpr, BN: tt.conste
         right = tt.load(b + k[:, None] * N + j, mask=(k[:, None] < K) & (j < N), other=0)
         acc = tt.dot(left, right, acc)
     tt.atomic_add(c + i * N + j, acc, mask=(i < M) & (j < N))
+    ### END SOLUTION
+
+
+# %% [markdown]
+# ## 16.5 A ring
+#
+# *Hard.* A producer has tiles copied into a ring of `stages` places, one a round; warps multiply them. Each place has
+# two barriers: *full* (its tile is there) and *empty* (all warps have done with it). A barrier's phases have the
+# parities 0, 1, 0, 1, ..., and who waits names one: it waits as long as the phase that runs has *that* parity. So of a
+# new barrier, whose first phase runs, a wait for 0 lasts until that is over, and a wait for 1 is over at once.
+#
+# `turn(round, stages)`, for rounds from 0 on, gives three numbers: the place of the round, the parity that the warps
+# name to its full barrier before they multiply, and the parity that the producer names to its empty barrier before it
+# has the tile copied. *The first `stages` copies wait for nobody.*
+
+
+# %% 16.5
+def turn(round, stages):
+    ### BEGIN SOLUTION
+    lap = round // stages % 2
+    return round % stages, lap, 1 - lap
     ### END SOLUTION
