@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -79,7 +80,7 @@ class DType:
         """The type that holds a value of this one while it is computed with."""
         return float32 if self.is_narrow else self
 
-    @property
+    @cached_property
     def numpy(self) -> np.dtype:
         """The NumPy type of an element in memory: the bits, of what NumPy does not have."""
         return np.dtype(f"uint{self.bits}" if self.foreign else self.name)
@@ -89,7 +90,7 @@ class DType:
         """True for the floats that NumPy does not have: bfloat16, and those of 8 bits."""
         return self is bfloat16 or self in EIGHT
 
-    @property
+    @cached_property
     def range(self) -> tuple[int, int]:
         """Least and greatest value of an integer type."""
         if self.kind == "i":

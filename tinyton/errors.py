@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Loc:
+class Loc(NamedTuple):
     """A span of the user's source: kernel name, first line, columns of the span (0-based), and the text of that
     line; in a function that a kernel calls, where it is called."""
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ..dtypes import DType, bool_, int64
 from ..ir import LOOPS, Block, Kernel, Op, Value
+from ..layout import remembered
 from ..ops import OPS
 
 HINTS = ("multiple_of", "max_contiguous", "max_constancy", "within")
@@ -87,7 +88,7 @@ def extend(kernel: Kernel, facts: dict[Value, Info]) -> None:
     for op in kernel.ops():
         for v in op.results:
             if v not in facts:
-                facts[v] = _result(op, v, [facts[x] for x in op.operands])
+                facts[v] = _result(op, v, tuple(facts[x] for x in op.operands))
 
 
 def _block(block: Block, facts: dict[Value, Info]) -> None:
@@ -104,7 +105,7 @@ def _block(block: Block, facts: dict[Value, Info]) -> None:
                 facts |= dict.fromkeys(inner.params, Info())
                 _block(inner, facts)
             for v in op.results:
-                facts[v] = _result(op, v, [facts[x] for x in op.operands])
+                facts[v] = _result(op, v, tuple(facts[x] for x in op.operands))
 
 
 def _loop(op: Op, facts: dict[Value, Info]) -> None:
@@ -144,16 +145,17 @@ def _start(param: Value, first: Info) -> Info:
     return first if t.pointer or t.dtype.is_int else Info((None,) * len(t.shape))
 
 
-def _result(op: Op, v: Value, xs: list[Info]) -> Info:
-    """Facts about a result. Integers that may wrap around run irregularly, but what divides them still does; int64 is
-    taken as endless."""
+@remembered
+def _result(op: Op, v: Value, xs: tuple[Info, ...]) -> Info:
+    """Facts about a result, which most analyses of a kernel share. Integers that may wrap around run irregularly, but
+    what divides them still does; int64 is taken as endless."""
     info, t = _endless(op, v, xs), v.type
     if t.pointer or not t.dtype.is_int or t.dtype is bool_ or info.within(t.dtype):
         return info
     return replace(info, steps=tuple(s and None for s in info.steps), divisor=min(info.total, 1 << t.dtype.bits - 1))
 
 
-def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
+def _endless(op: Op, v: Value, xs: tuple[Info, ...]) -> Info:
     t, entry = v.type, OPS[op.name]
     rank = len(t.shape)
     if entry.kind == "elementwise" and t.dtype.is_float and not t.pointer:
@@ -216,7 +218,7 @@ def _endless(op: Op, v: Value, xs: list[Info]) -> Info:
     return Info(steps, 1, low, high)
 
 
-def _flat(xs: list[Info], rank: int) -> tuple[int | None, ...]:
+def _flat(xs: tuple[Info, ...], rank: int) -> tuple[int | None, ...]:
     """Along which dimensions the same in all places gives the same."""
     columns = list(zip(*(x.steps for x in xs), strict=False))
     if len(columns) != rank or any(len(x.steps) != rank for x in xs):
