@@ -10,6 +10,7 @@ A pass takes a Kernel and returns a new one; `verify` runs after each.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -37,7 +38,7 @@ class Type:
         return ("*" if self.pointer else "") + self.dtype.short + (str(list(self.shape)) if self.shape else "")
 
     def with_shape(self, shape: tuple[int, ...]) -> Type:
-        return replace(self, shape=shape)
+        return Type(self.dtype, shape, self.pointer, self.shared)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,8 +154,9 @@ def rewrite(kernel: Kernel, visit: Callable[[Op, dict[Value, Value], Builder], b
     def block_of(old: Block) -> Block:
         builder = Builder()
         for op in old.ops:
-            new, operands = op, tuple(renamed.get(v, v) for v in op.operands)
-            if op.blocks or operands != op.operands:
+            new = op
+            if op.blocks or not renamed.keys().isdisjoint(op.operands):
+                operands = tuple(renamed.get(v, v) for v in op.operands)
                 new = Op(op.name, operands, op.results, op.attrs, tuple(block_of(b) for b in op.blocks), op.loc)
             builder.loc = op.loc
             if not visit(new, renamed, builder):
@@ -166,11 +168,12 @@ def rewrite(kernel: Kernel, visit: Callable[[Op, dict[Value, Value], Builder], b
 
 def uses(kernel: Kernel) -> dict[Value, int]:
     """How often each value is used, as an operand or as a block's yield."""
-    count: dict[Value, int] = {}
+    used: list[Value] = []
     for op in kernel.ops():
-        for v in (*op.operands, *(y for b in op.blocks for y in b.yields)):
-            count[v] = count.get(v, 0) + 1
-    return count
+        used += op.operands
+        for block in op.blocks:
+            used += block.yields
+    return Counter(used)
 
 
 def _print(kernel: Kernel) -> Iterator[str]:

@@ -182,8 +182,9 @@ def held(kernel: Kernel, sizes: Mapping[Value, int]) -> int:
     where it is used."""
     roots = {v: frozenset((v,)) for v in sizes}
     for op in kernel.ops():
-        made_of = frozenset().union(*(roots.get(v, ()) for v in op.operands)) if not op.blocks else frozenset()
-        roots |= {v: made_of for v in op.results if v not in sizes}
+        if not (op.blocks or roots.keys() >= set(op.results)):
+            made_of = frozenset().union(*(roots.get(v, ()) for v in op.operands))
+            roots |= {v: made_of for v in op.results if v not in sizes}
     most = 0
 
     def before(block: Block, live: set[Value]) -> set[Value]:

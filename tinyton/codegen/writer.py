@@ -271,7 +271,8 @@ class Writer:
         long = [k for k, v in enumerate(op.operands) if v.type.dtype in (int64, uint64) and not v.type.pointer]
         if long and op.name != "addptr" and all(self.is_constant(op.operands[k]) for k in long):  # C takes them for int
             args[long[0]] = f"({self.c(op.operands[long[0]].type.dtype)}){args[long[0]]}"
-        text = re.sub(r"(\w)\(\(([^()]*)\)\)", r"\1(\2)", entry.emit(self, op, *args))
+        text = entry.emit(self, op, *args)
+        text = re.sub(r"(\w)\(\(([^()]*)\)\)", r"\1(\2)", text) if "((" in text else text
         if entry.exact or op.result.type.pointer or entry.kind == "index":
             return text
         if t.is_narrow:
@@ -350,5 +351,5 @@ def rounded_later(kernel: Kernel) -> set[Value]:
 
 def parenthesised(text: str) -> str:
     """Text that binds tighter than any operator."""
-    whole = re.fullmatch(r"[\w.]+(\[[^\]]*\])?|\w+\([^()]*\)|\([^()]*\)|\([a-z ]+\*?\)\w+", text)
+    whole = text.isidentifier() or re.fullmatch(r"[\w.]+(\[[^\]]*\])?|\w+\([^()]*\)|\([^()]*\)|\([a-z ]+\*?\)\w+", text)
     return text if whole else f"({text})"

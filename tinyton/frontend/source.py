@@ -45,10 +45,12 @@ class Source:
         """Where ``node`` is, for messages: columns count characters, a span ends with its first line."""
         row = node.lineno - 1  # type: ignore[attr-defined]
         text = self.lines[row]
-        column, end = _column(text, node.col_offset), len(text.rstrip())  # type: ignore[attr-defined]
-        if node.end_lineno == node.lineno:  # type: ignore[attr-defined]
-            end = _column(text, node.end_col_offset)  # type: ignore[attr-defined]
-        return Loc(self.name, self.first_line + row, column, end, text, caller=caller)
+        column, end = node.col_offset, node.end_col_offset  # type: ignore[attr-defined]
+        if not text.isascii():
+            column, end = (len(text.encode()[:byte].decode(errors="ignore")) for byte in (column, end))
+        if node.end_lineno != node.lineno:  # type: ignore[attr-defined]
+            end = len(text.rstrip())
+        return Loc(self.name, self.first_line + row, column, end, text, caller)
 
     def place(self, path: str) -> Loc | None:
         """Where a name from outside is first read."""
@@ -81,10 +83,6 @@ def bound(label: str, takes: inspect.Signature, args: Sequence, kwargs: dict) ->
     except TypeError as error:
         names = ", ".join([*takes.parameters][label.startswith(".") :])
         raise KernelTypeError(f"{label}: {error}; it takes ({names})".replace("argument: ", "argument ")) from None
-
-
-def _column(text: str, byte: int) -> int:
-    return byte if text.isascii() else len(text.encode()[:byte].decode(errors="ignore"))
 
 
 def capture(function: Callable) -> Source:

@@ -7,6 +7,7 @@ import builtins
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ class Frame:
 
 
 def _of_frame(name: str) -> Any:
-    return property(lambda t: getattr(t.frame, name), lambda t, value: setattr(t.frame, name, value))
+    return property(attrgetter(f"frame.{name}"), lambda t, value: setattr(t.frame, name, value))
 
 
 class Tracer:
@@ -126,14 +127,17 @@ class Tracer:
     def visit(self, node: ast.AST) -> object:
         """The value of an expression, or the effect of a statement, with errors placed at the node."""
         outer = self.builder.loc
-        with self.at(node):
-            handler = HANDLERS.get(type(node))
-            # >>> stage 6
-            handler = SPELLED.get(type(node), handler) if self.source.spelling else handler
-            # <<<
-            if handler is None:
-                self.refuse(node)
-            result = handler(self, node)  # type: ignore[misc]
+        handler = HANDLERS.get(type(node))
+        # >>> stage 6
+        handler = SPELLED.get(type(node), handler) if self.source.spelling else handler
+        # <<<
+        if hasattr(node, "lineno"):
+            self.builder.loc = self.loc(node)
+        try:  # as in `at`, which takes longer
+            result = handler(self, node) if handler else self.refuse(node)
+        except (RecursionError, TinytonError) as error:
+            self.blame(error, node)
+            raise
         self.builder.loc = outer
         return result
 
@@ -150,22 +154,25 @@ class Tracer:
             self.builder.loc = self.loc(node)
         try:
             yield
-        except RecursionError:
-            if not isinstance(node, ast.stmt):
-                raise
-            # >>> stage 6
-            if self.calls:
-                raise RecursiveCallError("calls in calls nest too deeply here", self.loc(node)) from None
-            # <<<
-            raise KernelSyntaxError("this nests too deeply; give parts of it names", self.loc(node)) from None
-        except TinytonError as error:
+        except (RecursionError, TinytonError) as error:
+            self.blame(error, node)
+            raise
+
+    def blame(self, error: RecursionError | TinytonError, node: ast.AST) -> None:
+        """Says where an error is; what nests too deeply is an error of the statement."""
+        if isinstance(error, TinytonError):
             if error.loc is None:
                 error.loc = self.loc(node) if hasattr(node, "lineno") else None
             # >>> stage 6
             if self.source.spelling and (error.loc is None or error.loc.kernel == self.source.name):
                 error.message = self.source.spelling.words(error.message)
             # <<<
-            raise
+        elif isinstance(node, ast.stmt):
+            # >>> stage 6
+            if self.calls:
+                raise RecursiveCallError("calls in calls nest too deeply here", self.loc(node)) from None
+            # <<<
+            raise KernelSyntaxError("this nests too deeply; give parts of it names", self.loc(node)) from None
 
     def methods(self) -> Mapping[str, Entry]:
         """The functions that tiles have as methods."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 # === before
 # from dataclasses import fields
 # <<<
-from functools import reduce
+from functools import cache, reduce
 from typing import Any, ClassVar
 
 from .. import dtypes
@@ -167,6 +167,7 @@ def same_shape(b: Builder, *values: Value) -> tuple[Value, ...]:
     return tuple(broadcast(b, v, shape) for v in values)
 
 
+@cache
 def broadcast_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     """NumPy's rule: shapes are aligned at the right, an extent of 1 stretches."""
     rank = max(len(a), len(b))

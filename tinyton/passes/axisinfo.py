@@ -88,7 +88,7 @@ def extend(kernel: Kernel, facts: dict[Value, Info]) -> None:
     for op in kernel.ops():
         for v in op.results:
             if v not in facts:
-                facts[v] = _result(op, v, tuple(facts[x] for x in op.operands))
+                facts[v] = _result(op, v, tuple(map(facts.__getitem__, op.operands)))
 
 
 def _block(block: Block, facts: dict[Value, Info]) -> None:
@@ -104,8 +104,8 @@ def _block(block: Block, facts: dict[Value, Info]) -> None:
             for inner in op.blocks:
                 facts |= dict.fromkeys(inner.params, Info())
                 _block(inner, facts)
-            for v in op.results:
-                facts[v] = _result(op, v, tuple(facts[x] for x in op.operands))
+            xs = tuple(map(facts.__getitem__, op.operands))
+            facts |= {v: _result(op, v, xs) for v in op.results}
 
 
 def _loop(op: Op, facts: dict[Value, Info]) -> None:

@@ -103,7 +103,7 @@ def _visit(wrap: bool):
         elif (
             OPS[op.name].kind == "elementwise"
             and op.operands
-            and all(v in constants for v in op.operands)
+            and all(map(constants.__contains__, op.operands))
             and (wrap or not _wraps(op, [constants[v] for v in op.operands]))
         ):
             dtypes = [v.type.dtype.register.numpy for v in op.operands]
@@ -148,7 +148,7 @@ def _sweep(kernel: Kernel) -> Kernel:
     def clean(block: Block) -> Block:
         ops = []
         for op in reversed(block.ops):
-            if not (OPS[op.name].effect or any(count.get(v) for v in op.results)):
+            if not (OPS[op.name].effect or any(map(count.get, op.results))):
                 drop(op.operands)
                 continue
             if OPS[op.name].writes and op.results and not count.get(op.result):
@@ -158,7 +158,7 @@ def _sweep(kernel: Kernel) -> Kernel:
                 drop(v for b in op.blocks for k, v in enumerate(b.yields) if k not in kept)
                 ends = tuple(replace(b, yields=tuple(b.yields[k] for k in kept)) for b in op.blocks)
                 op = replace(op, results=tuple(op.results[k] for k in kept), blocks=ends)
-            blocks = tuple(clean(b) for b in op.blocks)
+            blocks = tuple(map(clean, op.blocks))
             if op.name == "if" and not any(b.ops or b.yields for b in blocks):
                 drop(op.operands)
                 continue

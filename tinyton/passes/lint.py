@@ -71,7 +71,7 @@ class Finding:
 def lint(kernel: Kernel, spelling: Spelling | None = None) -> list[Finding]:
     """The findings in a kernel that has come through the front end, in the order of its lines."""
     found: dict[tuple, Finding] = {}
-    for f in (*_fills(_merged(kernel)), *_halves(kernel)):
+    for f in (*_fills(kernel), *_halves(kernel)):
         if not f.off:
             message = spelling.words(f.message) if spelling else f.message
             found.setdefault((f.rule, f.loc), replace(f, message=message))
@@ -128,10 +128,11 @@ def _merged(kernel: Kernel) -> Kernel:
 
 
 def _fills(kernel: Kernel) -> Iterator[Finding]:
-    lane = Lane(kernel)
-    if not any(_mask(op) for op in lane.made.values()):
+    sums = any(op.name in ("reduce", "matmul") or op.carried for op in kernel.ops())
+    if not sums or not any(map(_mask, kernel.ops())):
         return
-    for op in kernel.ops():
+    lane = Lane(_merged(kernel))
+    for op in lane.kernel.ops():
         if op.name == "reduce" and any(op.operands[0].type.shape[d] > 1 for d in op.attrs["axes"]):  # type: ignore[attr-defined]
             yield from lane.check(op.operands[0], op.attrs["axes"], op, op.attrs["combine"])  # type: ignore[arg-type]
         elif op.name == "matmul":
@@ -187,12 +188,8 @@ class Lane:
     """One lane of every tile of a kernel, for some values of what is not known."""
 
     def __init__(self, kernel: Kernel):
-        self.kernel, self.made, self.order, self.readers = kernel, {}, {}, {}
-        for op in kernel.ops():
-            self.order[op] = len(self.order)
-            self.made |= dict.fromkeys(op.results, op)
-            for v in (*op.operands, *(v for block in op.blocks for v in block.yields)):
-                self.readers.setdefault(v, []).append(op)
+        self.kernel, self.made = kernel, {v: op for op in kernel.ops() for v in op.results}
+        self.order = {op: k for k, op in enumerate(kernel.ops())}
         self.leaves, self.random = {}, np.random.default_rng(0)
         self.facts: dict[Value, Info] | None = None
 
@@ -215,14 +212,15 @@ class Lane:
         needed: set[Op] = set()
         stack = [v]
         while stack:
-            op = self.made.get(stack.pop())
+            x = stack.pop()
+            op = self.made.get(x) if x not in known else None
             if op and op not in needed and (_mask(op) or _lanewise(op)):
                 needed.add(op)
                 stack += [x for x in op.operands if not x.type.pointer]
         known = dict(known)
         for op in sorted(needed, key=self.order.__getitem__):
             xs = [known[x] if x in known else self.leaf(x) for x in op.operands if not x.type.pointer]
-            known.setdefault(op.result, self._result(op, xs))
+            known[op.result] = self._result(op, xs)
         return known[v] if v in known else self.leaf(v)
 
     def _result(self, op: Op, xs: list[np.ndarray]) -> np.ndarray:
@@ -281,8 +279,9 @@ class Lane:
         def lane(on: frozenset[Value]) -> np.ndarray | None:
             known = {c: np.full(SAMPLES, c in on) for c in every}
             with np.errstate(all="ignore"):
-                x, y = self.value(v, known), self.value(v, known | more)
-            return x if len(on) == len(every) or np.array_equal(x, y, equal_nan=True) else None
+                x = self.value(v, known)
+                alone = not more or len(on) == len(every)
+                return x if alone or np.array_equal(x, self.value(v, known | more), equal_nan=True) else None
 
         for load, conditions in masked[:LOADS]:
             for c in conditions:
@@ -292,7 +291,9 @@ class Lane:
 
     def seen(self, v: Value, before: np.ndarray, after: np.ndarray) -> bool:
         """Whether anything comes out otherwise when ``v`` is what it is ``after``: a comparison may not."""
-        for op in self.readers.get(v, ()):
+        for op in self.kernel.ops():
+            if v not in (*op.operands, *(y for block in op.blocks for y in block.yields)):
+                continue
             if not _lanewise(op):
                 return True
             with np.errstate(all="ignore"):

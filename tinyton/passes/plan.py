@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from heapq import heappop, heappush
 from math import prod
 
@@ -35,6 +36,7 @@ class Plan:
     fences: set[Op]  # the loads and stores that a barrier must precede
 
 
+@cache
 def padded(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(next_power_of_2(n) for n in shape)
 
@@ -94,8 +96,6 @@ class _Chooser:
 
     def __init__(self, kernel: Kernel, facts: dict[Value, Info], threads: int):
         self.kernel, self.facts, self.threads = kernel, facts, threads
-        self.cheap = cheap_values(kernel)
-        self.made = {v: op for op in kernel.ops() for v in op.results}
         self.parent: dict[Value, Value] = {}
         self.homes: dict[Value, Layout] = {}
 
@@ -142,6 +142,7 @@ class _Chooser:
         return [(root, frame)] if self.stored(root) else []
 
     def choose(self) -> dict[Value, Layout]:
+        self.cheap, self.made = cheap_values(self.kernel), {v: op for op in self.kernel.ops() for v in op.results}
         slices: list[tuple[Value, Op]] = []  # tile, operation that reduces it
         looks: list[tuple[Value, Value, Frame]] = []  # tile, bigger tile it meets, frame
         accesses: list[tuple[Value, Value]] = []  # tile, pointer
@@ -331,7 +332,7 @@ class _Converter:
             reader = self.chooser.seen(v, self.layouts) if k in OPS[op.name].apart else layout
             if v.type.shape and reader:
                 operands[k] = self.demand(b, v, reader, whole(reader.shape))
-        new = replace(op, operands=tuple(operands))
+        new = op if operands == [*op.operands] else replace(op, operands=tuple(operands))
         if anchored(op) or OPS[op.name].writes:
             self.anchors[new] = layout
         self.made.update(dict.fromkeys(new.results, new))

@@ -50,7 +50,7 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
             elif op.name == "addptr":
                 ptr, offset = op.operands
                 offset = as_wide(b, offset) if offset in wide else as_narrow(b, offset)
-                b.ops.append(replace(op, operands=(ptr, offset)))
+                b.ops.append(op if offset is op.operands[1] else replace(op, operands=(ptr, offset)))
             elif _exact(op) and op.result in wanted and any(v in wide for v in op.operands):
                 b.ops.append(replace(op, operands=tuple(as_narrow(b, v) for v in op.operands)))
                 narrow[op.result] = op.result  # for who does not use it as an offset
@@ -64,6 +64,9 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
                 b.ops.append(loop(b, op))
             else:
                 operands = tuple(as_narrow(b, v) for v in op.operands)
+                if operands == op.operands and not op.blocks:
+                    b.ops.append(op)
+                    continue
                 long = [op.name == "if" and v in unsafe for v in op.results]
                 blocks = tuple(ended(inner, long, op.loc) if any(long) else block(inner) for inner in op.blocks)
                 results = tuple(long_of(v) if w else v for v, w in zip(op.results, long, strict=True))
