@@ -35,7 +35,7 @@ def tilings(m: int, n: int, itemsize: int, tiles: Any = None) -> Iterator[dict[s
         if tiles is None and not min(m, 64) <= bm <= max(16, 2 * m) or bn > 2 * n:
             continue
         bk = bk * 2 // itemsize
-        for warps, stages in product((8, 4), (3, 4 if bm > 32 else 5)):
+        for warps, stages in product((8, 4), (3, 4) if bm * bn > 8192 else (4, 6, 8)):  # small ones: more on their way
             if bm * bn // (32 * warps) <= 256 and stages * (bm + bn) * bk * itemsize <= 220 << 10:
                 yield {"BM": bm, "BN": bn, "BK": bk, "GROUP": 8, "num_warps": warps, "num_stages": stages}
 

@@ -30,6 +30,16 @@ PTX = {
     return (unsigned short)(x != x ? b >> 16 | 0x40 : (b + 0x7fff + (b >> 16 & 1)) >> 16);
 #endif
 }}""",
+    "round_bfloat16": """
+{fn} float round_bfloat16(float x) {{  // as one of two: by itself, the conversion there and back is a slow instruction
+#if __CUDA_ARCH__ >= 800
+    unsigned int pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %1;" : "=r"(pair) : "f"(x));
+    return float_of(pair << 16);
+#else
+    return bfloat_value(bfloat_bits(x));
+#endif
+}}""",
     "wide_product": """
 {fn} unsigned long long wide_product(unsigned int a, unsigned int b) {{
     unsigned long long p;

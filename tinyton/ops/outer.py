@@ -5,6 +5,8 @@ from __future__ import annotations
 from ..ir import Op
 from .tensor import Product, plus, times
 
+AT_ONCE = 8  # rounds in a row of threads with many sums: what the next need is read while they multiply
+
 
 def by_threads(e, op: Op) -> None:
     """Each thread reads its parts of rows and columns into registers, and adds up all products of the two. Of operands
@@ -15,7 +17,7 @@ def by_threads(e, op: Op) -> None:
     one, some = (e.access("get", dtype, n) for n in (1, many))
     batches = [p.loop("batch", p.pieces[0])] if p.rank > 2 else []
     batch = p.first(0, batches[0], 0) if batches else "0"
-    k = p.loop("k", p.bytes // size, many, unrolled=False)  # else all would be read first, into too many registers
+    k = p.loop("k", p.bytes // size, many, AT_ONCE if 4 * rows * columns > 64 else 1)
     x, y, inside = e.fresh("left"), e.fresh("right"), e.depth
     e.line(f"{e.c(dtype)} {x}[{rows * many**along_x}], {y}[{4 * columns * many**along_y}];")
     if along_x:

@@ -182,12 +182,12 @@ class Product:
         bits = [(i, b[d]) for i, b in enumerate(self.layout.thread) if i >= low and b[d]]
         return plus(*(self.e.bits_of_thread([i for i, _ in run], run[0][1]) for run in _doubling(bits)))
 
-    def loop(self, name: str, end: int, step: int = 1, unrolled: bool = True) -> str:
-        """Opens a loop, unless there is one round; gives its variable."""
+    def loop(self, name: str, end: int, step: int = 1, at_once: int | None = None) -> str:
+        """Opens a loop, unless there is one round; gives its variable. It is unrolled, ``at_once`` rounds at a time."""
         if end <= step:
             return "0"
         v = self.e.fresh(name)
-        self.e.line(f"#pragma unroll{' 1' * (not unrolled)}")
+        self.e.line(f"#pragma unroll{f' {at_once}' if at_once else ''}")
         self.e.line(f"for (int {v} = 0; {v} < {end}; {f'{v} += {step}' if step > 1 else f'++{v}'}) {{")
         self.e.depth += 1
         return v
@@ -235,7 +235,7 @@ def by_warps(e, op: Op) -> None:
     batches = [p.loop("batch", p.pieces[0])] if p.rank > 2 else []
     batch = p.first(0, batches[0]) if batches else "0"
     split = op.attrs.get("precision") == "tf32x3"
-    k = p.loop("part", p.bytes, STEP, unrolled=not split)  # else that takes too many registers
+    k = p.loop("part", p.bytes, STEP, 1 if split else None)  # all at once takes too many registers
     word = float64 if p.dtype is float64 else uint32
     sides = (e.fresh("left"), rows * 16 // word.itemsize), (e.fresh("right"), columns * 8 // word.itemsize)
     for side, n in sides[bool(words) :]:
