@@ -12,9 +12,8 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from .arrays import DeviceArray
 from .dtypes import int64
@@ -29,8 +28,7 @@ CUDA = getattr(os.environ, "encodevalue", str)("cuda")
 ROUTES = 4  # argument classes that one kernel keeps a short way for
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """What of an argument decides how it is read: its class, and of an array that a kernel knows as one, which of its
     strides are 1."""
 
@@ -38,8 +36,7 @@ class Kind:
     ones: tuple[bool, ...] | None = None
 
 
-@dataclass(frozen=True)
-class Read:
+class Read(NamedTuple):
     """Python that reads an argument: what is passed on and what belongs to the key, what must have run before that,
     and what must hold, or it is a case for the long way."""
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
+from typing import NamedTuple
 
 from .dtypes import DType
 from .errors import KernelValueError, Loc
@@ -25,8 +26,7 @@ MAX_ELEMENTS = 1 << 20  # of a tile: what is bigger overflows registers and stac
 LOOPS = {"for": 3, "while": 0}  # loops, and how many of their operands they do not carry
 
 
-@dataclass(frozen=True)
-class Type:
+class Type(NamedTuple):
     """A scalar (shape ``()``) or a tile of elements, or of pointers to elements."""
 
     dtype: DType

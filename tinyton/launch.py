@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,8 +38,7 @@ def as_grid(grid: Any, meta: dict[str, object], limits: dict[str, int]) -> tuple
     return tuple(out) + (1,) * (3 - len(out))  # type: ignore[return-value]
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """What a launch asks of the compiler: threads a program, and stages of loops that multiply; None: its choice."""
 
     threads: int | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from typing import NamedTuple
 
 Basis = tuple[int, ...]
 Frame = tuple[tuple[tuple[int, int] | int, ...], ...]
@@ -59,8 +60,7 @@ def next_power_of_2(n: int) -> int:
     return 1 << max(0, int(n) - 1).bit_length()
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """Neighbouring bits of one index that walk one dimension with doubling steps: bits ``low .. low+bits-1``, the first
     of which moves coordinate ``dim`` by ``step``."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,7 @@ NARROW |= {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
 # <<<
 
 
-@dataclass(frozen=True)
-class Dialect:
+class Dialect(NamedTuple):
     """The words of one target language."""
 
     name: str
@@ -76,7 +75,7 @@ class Dialect:
 
     def on(self, capability: tuple[int, int], alone: bool = True) -> Dialect:
         """The language for cards from this compute capability on, or for that ``alone``."""
-        return replace(self, arch=10 * capability[0] + capability[1], alone=alone)
+        return self._replace(arch=10 * capability[0] + capability[1], alone=alone)
 
     def math(self, name: str, dtype: DType) -> str:
         return name + (self.float_suffix if dtype.register is float32 else "")

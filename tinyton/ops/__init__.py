@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import NamedTuple
 
 from ..ir import Op, Value
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One op. ``kind`` says how the code generator treats it: "elementwise" (``emit`` gives an expression per
     element), "typed" (elementwise, but NumPy's side needs the op too), "index" (elementwise, made from coordinates
     alone), "view" (the same elements looked at as another shape), "statement" (``emit`` writes statements) or "macro"

@@ -4,7 +4,7 @@ ISA, *mbarrier*, *cp.async.bulk.tensor*; the idea: Bauer et al., *CudaDMA*, 2011
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ..dtypes import int32, uint8, uint64
 from ..ir import Block, Builder, Type, Value
@@ -14,8 +14,7 @@ from .tensor import Placed, plus, size
 WARP = 32
 
 
-@dataclass(frozen=True)
-class Ring:
+class Ring(NamedTuple):
     """Tiles that come together, in ``stages`` places; and for each, along which dimension its rows run, and whether it
     comes rounded to tf32."""
 
@@ -31,8 +30,7 @@ class Ring:
         return (self.types, self.ways, self.stages) == (other.types, other.ways, other.stages)
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(NamedTuple):
     """The C of a ring: its barriers, the number and the parity of the place that is next, and its tiles."""
 
     full: str
@@ -85,7 +83,7 @@ def _emit_produce(e, op):
     e.shut()
     e.line("return;")
     e.shut()
-    e.dialect = replace(e.dialect, barrier=f"{e.use('threads_meet')}<{e.threads}>();")
+    e.dialect = e.dialect._replace(barrier=f"{e.use('threads_meet')}<{e.threads}>();")
 
 
 @op(numpy=None, emit=_emit_produce, kind="statement", effect=True, public=False)
@@ -132,7 +130,7 @@ def send(b: Builder, *places: Value, ring: int, parts: tuple[tuple[int, tuple[in
 def _emit_sent(e, op):
     ring = e.feeds[op.attrs["ring"]]
     place = e.fresh(f"{ring.at}_now")
-    e.feeds[op.attrs["ring"]] = replace(ring, place=place)
+    e.feeds[op.attrs["ring"]] = ring._replace(place=place)
     e.line(f"const int {place} = {ring.at};")
     e.line(f"{e.use('barrier_wait')}({ring.full} + {place}, {ring.parity});")
 
@@ -148,7 +146,7 @@ def _emit_received(e, op):
     tile = ring.tiles[op.attrs["part"]]
     name = e.fresh(tile.memory.replace("_ring", "_tile"))
     e.line(f"const char* const {name} = {tile.memory} + {ring.place} * {tile.bytes};")
-    e.placed[op.result] = replace(tile, memory=name)
+    e.placed[op.result] = tile._replace(memory=name)
 
 
 @op(numpy=None, emit=_emit_received, kind="statement", placed=True, public=False)

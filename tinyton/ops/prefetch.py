@@ -3,8 +3,6 @@ when that round has come. In between they are kept as they lie in memory."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ..dtypes import bool_, pack, uint16
@@ -152,7 +150,7 @@ def _ahead(run, op, ptr, more, mask=None, other=None):
 @op(numpy=_ahead, emit=_emit_ahead, kind="statement", public=False, reads=True, mask=2)
 def load_ahead(b: Builder, ptr: Value, more: Value, *rest: Value, slot: int, **hints: object) -> Value:
     """A `load` for the next round, if there is one."""
-    return b.add("load_ahead", (ptr, more, *rest), replace(ptr.type, pointer=False), slot=slot, **hints)
+    return b.add("load_ahead", (ptr, more, *rest), ptr.type._replace(pointer=False), slot=slot, **hints)
 
 
 def _emit_loaded(e, op):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -96,7 +95,7 @@ def _emit_reduce(e, op):
         kind, first, step, end = _freely(e, how, dtype)
     if end:
         e.declare(op.result, rest)
-        part = Value(replace(op.result.type, dtype=kind), "key")
+        part = Value(op.result.type._replace(dtype=kind), "key")
     e.declare(part, rest, first)
     kept = tuple(bits for d, bits in enumerate(whole(layout.shape)) if d not in axes)
 

@@ -3,8 +3,6 @@ through registers, into a ring of places that the rounds use in turn."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..dtypes import uint8
 from ..ir import Builder, Type, Value
 from . import op
@@ -45,7 +43,7 @@ def _emit_copy(e, op):
     tile = e.rings[op.attrs["ring"]]
     if tile.fast < 0:
         fast = runs_along(layout, t, op.attrs["inner"], op.attrs["rounded"])
-        e.rings[op.attrs["ring"]] = replace(tile, fast=fast)
+        e.rings[op.attrs["ring"]] = tile._replace(fast=fast)
     tile = slotted(e, op, slot)
     zero = len(op.operands) < 5 or e.is_constant(op.operands[4]) and not e.made[e.root(op.operands[4])].attrs["value"]
     whole = width * t.dtype.itemsize in (4, 8, 16) and layout.vector(tile.fast) >= width and zero
@@ -69,7 +67,7 @@ def copy(
 ) -> Value:
     """Asks for a tile, if the round is ``there`` that multiplies it, to be copied to place ``slot`` of a ring. It is
     ``rounded`` where it is multiplied, if it is to be."""
-    t = replace(ptr.type, pointer=False)
+    t = ptr.type._replace(pointer=False)
     return b.add("copy", (ptr, there, slot, *rest), t, ring=ring, inner=inner, rounded=rounded)
 
 
@@ -77,7 +75,7 @@ def slotted(e, op, slot: Value) -> Placed:
     tile = e.rings[op.attrs["ring"]]
     number = e.constant(slot)
     bytes_ = str(number * tile.bytes) if number is not None else f"{e.atom(slot)} * {tile.bytes}"
-    return tile if number == 0 else replace(tile, memory=f"{tile.memory} + {bytes_}")
+    return tile if number == 0 else tile._replace(memory=f"{tile.memory} + {bytes_}")
 
 
 @op(
@@ -108,7 +106,7 @@ def _emit_arrived(e, op):
     tile = slotted(e, op, op.operands[0])
     name = e.fresh(e.rings[op.attrs["ring"]].memory.replace("_ring", "_tile"))
     e.line(f"const char* const {name} = {tile.memory};")
-    e.placed[op.result] = replace(tile, memory=name)
+    e.placed[op.result] = tile._replace(memory=name)
 
 
 @op(numpy=None, emit=_emit_arrived, kind="statement", placed=True, public=False)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from ..dtypes import DType, float32, float64, uint8, uint32
 from ..ir import Builder, Op, Type, Value
@@ -32,8 +32,7 @@ def sums(shape: tuple[int, ...], how: str, threads: int, flip: bool = False, pai
 # -- tiles in shared memory --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(NamedTuple):
     """A tile of matrices in shared memory, at the address ``memory``. Its rows run along dimension ``fast``. They are
     cut into pieces of ``width`` bytes; the pieces of one column of them follow each other; and the 16-byte parts of a
     piece are in another order in each row, so that one part of each of eight rows lies in all banks."""
@@ -77,8 +76,7 @@ class Placed:
         return self.at(e, s.coordinates[0] if rank > 2 else "0", row, times(f"({column})", self.dtype.itemsize))
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(NamedTuple):
     """A left operand of 16-bit elements that is in registers as it is multiplied: as sums are (PTX ISA, *Matrix
     Fragments*)."""
 

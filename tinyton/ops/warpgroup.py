@@ -3,7 +3,6 @@ done (PTX ISA, *Asynchronous Warpgroup Level Matrix Instructions*, sm_90a)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from ..dtypes import float32, uint8, uint32
@@ -93,7 +92,7 @@ def _turned(e, tile: Placed) -> Placed:
     e.turns.append(turn)
     e.line(f"{turn} ^= {tile.bytes};")
     e.line(f"char* const {copy} = (char*){memory} + {turn};")
-    new = replace(tile, fast=1 - tile.fast, memory=copy, rounded=True)
+    new = tile._replace(fast=1 - tile.fast, memory=copy, rounded=True)
     across, along = tile.type.shape[tile.fast] // 4, tile.rows // 4
     get, put = (e.access(verb, uint32, 4) for verb in ("get", "put"))
     row, column = f"({b} % {across} % {along} ^ {b} / {across})", f"{b} % {across}"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from itertools import product as corners
 from math import isfinite, prod
+from typing import NamedTuple
 
 from ..dtypes import bool_
 from ..ir import Kernel, Op, Value, walk
@@ -28,8 +29,7 @@ ROWS = 256  # of one box, at most
 HERE = Info((), 1, 0, 0)  # a tile's own place
 
 
-@dataclass(frozen=True)
-class Map:
+class Map(NamedTuple):
     """An array as a launch describes it for its copies, by the places of arguments: ``base`` is a pointer; extents and
     strides, from the fastest dimension on, are sums of products of integer arguments, in elements. ``box`` is what one
     copy takes, ``item`` the bytes of an element. ``stored`` are pointers that must not be the same one."""

@@ -145,10 +145,10 @@ def _split(
         box, t = fed.boxes[place], place.result.type
         width = min(128 // t.dtype.itemsize, t.shape[box.fast])
         new = described(box, fed.name(place), places, t.shape[1 - box.fast], t.dtype.itemsize, width)
-        new = replace(new, rounds=bool(place.attrs["rounded"]), stored=tuple(n for n in stored if n != new.base))
+        new = new._replace(rounds=bool(place.attrs["rounded"]), stored=tuple(n for n in stored if n != new.base))
         if new.base in stored:
             raise Unfed("what is loaded is stored to")
-        same = next((n for n, m in enumerate(maps) if replace(m, name=new.name) == new), None)
+        same = next((n for n, m in enumerate(maps) if m._replace(name=new.name) == new), None)
         if same is None:
             maps.append(new)
         return (len(maps) - 1 if same is None else same), new.box

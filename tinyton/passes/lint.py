@@ -18,8 +18,9 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,8 +48,7 @@ LOADS = 16  # of one reduction, at most
 REGISTRY = "__warningregistry__"  # of a module: the warnings that it has had
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """What is wrong where: ``rule`` is the word that turns it off in a comment on that line (``# lint: rule``, or
     ``# lint: ok`` for all), ``message`` a sentence, ``loc`` the place."""
 
@@ -74,7 +74,7 @@ def lint(kernel: Kernel, spelling: Spelling | None = None) -> list[Finding]:
     for f in (*_fills(kernel), *_halves(kernel)):
         if not f.off:
             message = spelling.words(f.message) if spelling else f.message
-            found.setdefault((f.rule, f.loc), replace(f, message=message))
+            found.setdefault((f.rule, f.loc), f._replace(message=message))
     return sorted(found.values(), key=lambda f: f.loc.line if f.loc else 0)
 
 

@@ -3,7 +3,7 @@ before, a barrier goes in between, as if the program were one thread."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ..ir import LOOPS, Block, Kernel, Op, Value
 from ..ir import walk as ops_of
@@ -12,8 +12,7 @@ from ..ops import OPS
 from .axisinfo import HINTS, Info
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """One access: through which pointer argument (None: unknown), and at which place: who accesses which element."""
 
     store: bool
@@ -102,7 +101,7 @@ class Rounds:
         """An access as the next round sees it."""
         if not a.ptr or self.pace(a.ptr) == 0:
             return a
-        return replace(a, strides=None) if self.apart(a.ptr) else replace(a, strides=None, place=(object(),))
+        return a._replace(strides=None) if self.apart(a.ptr) else a._replace(strides=None, place=(object(),))
 
 
 def fences(kernel: Kernel, layouts: dict[Op, Layout], facts: dict[Value, Info]) -> set[Op]:

@@ -34,7 +34,7 @@ def widen(kernel: Kernel, facts: dict[Value, Info]) -> Kernel:
         return narrow.get(v, v)
 
     def long_of(v: Value) -> Value:
-        return Value(replace(v.type, dtype=int64), v.name)
+        return Value(v.type._replace(dtype=int64), v.name)
 
     def add_wide(b: Builder, op: Op) -> None:
         wide[op.result] = long_of(op.result)
