@@ -225,9 +225,9 @@ def verify(kernel: Kernel, known: Callable[[Op], str | None]) -> Kernel:
             defined.add(v)
 
     def need(values: tuple[Value, ...], where: str) -> None:
-        for v in values:
-            if v not in defined:
-                raise VerifyError(f"{where}: {v.name or v.type} is used before it is defined")
+        if not defined.issuperset(values):
+            v = next(v for v in values if v not in defined)
+            raise VerifyError(f"{where}: {v.name or v.type} is used before it is defined")
 
     def block(b: Block, where: str) -> None:
         inside = set(defined)

@@ -625,7 +625,7 @@ class Emitter(Writer):
         """Waits for products that are on their way, and for those sent before them, if these values are made of them;
         what was sent later goes on meanwhile."""
         found = list(self.sent)
-        if last := max((found.index(v) + 1 for v in values if v in self.sent), default=0):
+        if found and (last := max((found.index(v) + 1 for v in values if v in self.sent), default=0)):
             self.close()
             done = [self.sent.pop(v) for v in reversed(found[:last])]
             for verb, (sums, named) in zip(("wait", *["set"] * last), done, strict=False):

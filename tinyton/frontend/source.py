@@ -8,6 +8,7 @@ import builtins
 import dis
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import CodeType
@@ -144,14 +145,27 @@ def read(function: Callable) -> Source:
 
 
 def _definition(function: Callable) -> tuple[ast.AST, str, int]:
-    """The statement that defines a function, its text, and the number of its first line."""
-    lines, first = inspect.getsourcelines(function)
-    text = "".join(lines)
-    if not text[0].isspace():
-        return ast.parse(text).body[0], text, first
-    # a docstring or a comment may stand further left, so the margin is not cut off
-    tree = ast.parse("if 1:\n" + text).body[0].body[0]  # type: ignore[attr-defined]
-    return ast.increment_lineno(tree, -1), text, first
+    """The statement that defines a function, its text, and the number of its first line. It ends before a line that
+    stands as far left, the first before which it can be parsed: inside of brackets and strings, it cannot."""
+    lines, first = inspect.findsource(inspect.unwrap(function))
+    margin = _margin(lines[first])
+    for end in range(first + 1, len(lines) + 1):
+        if end < len(lines) and (_margin(lines[end]) > margin or lines[end].lstrip()[:1] in ("", "#")):
+            continue
+        while not lines[end - 1].strip() or lines[end - 1].lstrip()[0] == "#" and _margin(lines[end - 1]) <= margin:
+            end -= 1
+        text = "".join(lines[first:end])
+        with suppress(SyntaxError):
+            if not margin:
+                return ast.parse(text).body[0], text, first + 1
+            # a docstring or a comment may stand further left, so the margin is not cut off
+            tree = ast.parse("if 1:\n" + text).body[0].body[0]  # type: ignore[attr-defined]
+            return ast.increment_lineno(tree, -1), text, first + 1
+    raise OSError
+
+
+def _margin(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 # >>> stage 6

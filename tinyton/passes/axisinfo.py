@@ -105,7 +105,8 @@ def _block(block: Block, facts: dict[Value, Info]) -> None:
                 facts |= dict.fromkeys(inner.params, Info())
                 _block(inner, facts)
             xs = tuple(map(facts.__getitem__, op.operands))
-            facts |= {v: _result(op, v, xs) for v in op.results}
+            for v in op.results:
+                facts[v] = _result(op, v, xs)
 
 
 def _loop(op: Op, facts: dict[Value, Info]) -> None:

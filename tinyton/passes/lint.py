@@ -20,11 +20,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
+from random import Random
 from typing import NamedTuple
 
 import numpy as np
 
-from ..dtypes import DType, bool_, int32, int64
+from ..dtypes import DType, int32, int64
 from ..errors import LintWarning, Loc
 from ..frontend import Source
 from ..ir import Builder, Kernel, Op, Value, rewrite, walk
@@ -190,20 +191,18 @@ class Lane:
     def __init__(self, kernel: Kernel):
         self.kernel, self.made = kernel, {v: op for op in kernel.ops() for v in op.results}
         self.order = {op: k for k, op in enumerate(kernel.ops())}
-        self.leaves, self.random = {}, np.random.default_rng(0)
+        self.leaves, self.draw = {}, Random(0).random  # NumPy's would have to be imported
         self.facts: dict[Value, Info] | None = None
 
     def leaf(self, v: Value) -> np.ndarray:
         """Random values for one that is not known."""
         if v not in self.leaves:
-            dtype = v.type.dtype
-            if dtype is bool_:
-                x = self.random.random(SAMPLES) < 0.5
-            elif dtype.is_float:
-                x = self.random.standard_normal(SAMPLES) * 10.0 ** self.random.integers(-2, 3, SAMPLES)
+            dtype, numbers = v.type.dtype, [self.draw() for _ in range(SAMPLES)]
+            if dtype.is_float:
+                x = [(n - 0.5) * 10.0 ** (5 * self.draw() - 2) for n in numbers]
             else:
-                low, high = dtype.range
-                x = self.random.integers(max(low, -100), min(high, 100), SAMPLES, endpoint=True)
+                low, high = max(dtype.range[0], -100), min(dtype.range[1], 100)
+                x = [low + int(n * (high - low + 1)) for n in numbers]
             self.leaves[v] = np.asarray(x, dtype.register.numpy)
         return self.leaves[v]
 
