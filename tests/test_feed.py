@@ -196,7 +196,7 @@ def test_what_is_a_box(monkeypatch):
     assert x.values((1 << 20, 2 << 20, 0, 100, 64, 48)) == (1 << 20, (48, 100), (96,))
     assert y.values((1 << 20, 2 << 20, 0, 100, 64, 48)) == (2 << 20, (64, 48), (128,))
     assert {"K", "N"} <= found.divisors_used
-    assert "copy_16" not in found.source and found.source.count("threads_meet<128>();") == 2
+    assert "copy_16" not in found.source and found.source.count("threads_meet<128>();") == 1
     q = low(monkeypatch, attention, TYPES, BM=64, BN=32, D=32)
     assert len(q.maps) == 2 and q.maps[0].strides[1] == ((32, (4,)),)  # a head's rows are a dimension
 
@@ -223,8 +223,8 @@ def test_a_loop_may_say_so(monkeypatch):
 def test_what_does_not_fit_is_copied_by_all(monkeypatch):
     """The ring of a loop within another keeps its room while the tile is turned for its store."""
     k = kernel(PERSISTENT)
-    assert low(monkeypatch, k, BM=128, BN=128, BK=64, STAGES=4).maps
-    big = low(monkeypatch, k, BM=128, BN=128, BK=64, STAGES=5)
+    assert low(monkeypatch, k, BM=128, BN=128, BK=64, STAGES=6).maps
+    big = low(monkeypatch, k, BM=128, BN=128, BK=64, STAGES=7)
     assert not big.maps and "copy_16" in big.source and "no room in shared memory" in layouts(big)
 
 

@@ -11,7 +11,7 @@ from conftest import EMULATED, choose, kernel
 from tinyton.codegen.dialect import CUDA, OPENCL, launch_bounds
 from tinyton.codegen.lower import front, lower
 from tinyton.explain import layouts
-from tinyton.layout import accumulators, outer
+from tinyton.layout import accumulators, gathered, outer
 from tinyton.passes import feed
 from tinyton.specialize import Specialization, parse
 
@@ -493,3 +493,24 @@ def k(x, out, n, rows, BLOCK: tt.constexpr):
     body = lowered(k, types, BLOCK=512).source.partition("k_kernel(")[2]
     before, _, after = body.partition("for (int k")
     assert before.count("mod_int") == before.count("floordiv_int") == 1 and not re.search("mod_|floordiv_", after)
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (128, 256), (64, 16), (128, 32)])
+@pytest.mark.parametrize("threads", [64, 128, 256])
+@pytest.mark.parametrize("itemsize", [2, 4])
+def test_sums_are_stored_by_the_warps_that_have_them(shape, threads, itemsize):
+    """In lines of 128 bytes, or as long as rows are; each element once."""
+    sums, vector, line = accumulators(shape, threads), 16 // itemsize, min(128 // itemsize, shape[1])
+    stored = gathered(sums, 1, vector, 128 // itemsize)
+    held = {sums.at(thread, r) for thread in range(32) for r in range(sums.registers)}
+    if not all((0, j) in held for j in range(line)) or len(held) < 32 * vector:
+        assert stored is None
+        return
+    for warp in range(threads // 32):
+        lanes = range(32 * warp, 32 * warp + 32)
+        had, has = ({x.at(t, r) for t in lanes for r in range(x.registers)} for x in (sums, stored))
+        assert had == has
+    for r in range(0, stored.registers, vector):
+        places = sorted(stored.at(t, r + k) for t in range(32) for k in range(vector))
+        rows = {i for i, _ in places}
+        assert all(len({j for i, j in places if i == row}) >= line for row in rows)

@@ -261,6 +261,19 @@ def outer(shape: tuple[int, ...], threads: int) -> Layout:
     return Layout(shape, (*reg, *columns, *rows, *batch), tuple(thread))
 
 
+def gathered(sums: Layout, dim: int, width: int, line: int) -> Layout | None:
+    """The tile with each warp's elements where they are in ``sums``: ``width`` neighbours along ``dim`` in a thread,
+    and ``line`` in neighbouring threads. None if a warp has not so many."""
+    free = [b for b in (*sums.reg, *sums.thread[:5]) if any(b)]
+    first = [unit(len(sums.shape), dim, i) for i in range(log2(min(line, sums.shape[dim])))]
+    others = sorted((b for b in free if b not in first), key=lambda b: (b[dim], b))
+    lanes = (*first[log2(width) :], *others)[:5]
+    if not all(b in free for b in first) or len(lanes) < 5 or len(sums.thread) < 5:
+        return None
+    reg = (*first[: log2(width)], *(b for b in (*first[log2(width) :], *others) if b not in lanes))
+    return Layout(sums.shape, reg, (*lanes, *sums.thread[5:]))
+
+
 def left_operand(shape: tuple[int, int], sums: Layout) -> Layout:
     """The layout in which the warps that have ``sums`` each have their rows of the left matrix, of 16-bit elements."""
     rows = [b for b in sums.reg[2:] if b[0]]

@@ -66,7 +66,7 @@ class Emitter(Writer):
         self.arrays: dict[Value, tuple[str, Layout]] = {}  # tiles in registers
         # >>> stage 8
         self.placed: dict[Value, Placed | Held] = {}  # tiles in shared memory, or as good as there
-        self.staged: dict[Value, Callable[[Scope], str]] = {}  # tiles there, row by row, as they will be stored
+        self.staged: dict[Value, Callable] = {}  # tiles that go there when they are stored
         # <<<
         # >>> stage 9
         self.rings: dict[int, Placed] = {}
@@ -230,12 +230,12 @@ class Emitter(Writer):
             self.line(head)
             self.depth += not head.startswith("#")
         yield scope
-        bare = not scope.loops and bool(scope.declared)
+        bare = not scope.opened and bool(scope.declared)
         if bare:
             self.line("{")
             self.depth += 1
         self.write([*scope.before, *scope.after])
-        for _ in scope.loops or [0] * bare:
+        for _ in scope.opened or [0] * bare:
             self.depth -= 1
             self.line("}")
 

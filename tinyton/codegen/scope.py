@@ -23,7 +23,7 @@ LONG = 500  # a longer expression gets a variable, as compilers take 256 bracket
 class Scope:
     """Inside one loop nest over the registers of ``layout``. ``shifted(k)`` is the place k registers further on;
     ``last`` stands for the thread's last register. In a ``whole`` one all accesses happen. ``counter`` names the
-    variable of the innermost loop."""
+    variable of the innermost loop; ``around`` that of the outermost, if it is open already."""
 
     e: Emitter
     layout: Layout
@@ -31,6 +31,7 @@ class Scope:
     whole: bool = False
     last: bool = False
     counter: str = ""
+    around: str = ""
     several: bool = False
     offset: int = 0
 
@@ -38,6 +39,7 @@ class Scope:
         self.runs = self.layout.runs()
         self.loops = [r for k, r in enumerate(self.runs) if k or self.step < 1 << r.bits]  # one round is no loop
         self.loops = [] if self.last else self.loops
+        self.opened = self.loops[:-1] if self.around else self.loops
         self.memo: dict[tuple[Value, Frame], str] = {}
         self.before: list[tuple[str, Loc | None]] = []
         self.after: list[tuple[str, Loc | None]] = []
@@ -48,11 +50,13 @@ class Scope:
     def variable(self, run: Run) -> str:
         if self.counter and run is self.runs[0]:
             return self.counter
+        if self.around and run is self.runs[-1]:
+            return self.around
         return "r" if len(self.loops) == 1 else f"r{self.runs.index(run)}"
 
     def heads(self) -> list[str]:
         out = []
-        for run in reversed(self.loops):
+        for run in reversed(self.opened):
             v = self.variable(run)
             advance = f"{v} += {self.step}" if run is self.runs[0] and self.step > 1 else f"++{v}"
             if self.e.dialect.unroll:
@@ -63,7 +67,11 @@ class Scope:
         return out
 
     def _coordinate(self, dim: int) -> str:
-        parts = [times(self.variable(run), run.step) for run in self.loops if run.dim == dim]
+        return self.within(dim, self.loops)
+
+    def within(self, dim: int, loops: list[Run]) -> str:
+        """A coordinate, as far as these loops move it."""
+        parts = [times(self.variable(run), run.step) for run in loops if run.dim == dim]
         if self.last and (far := sum(((1 << run.bits) - 1) * run.step for run in self.runs if run.dim == dim)):
             parts.append(str(far))
         for run in self.layout.thread_runs():
@@ -96,7 +104,7 @@ class Scope:
 
     def shifted(self, k: int) -> Scope:
         if self.offset + k not in self.family:
-            other = Scope(self.e, self.layout, self.step, self.whole, offset=self.offset + k)
+            other = Scope(self.e, self.layout, self.step, self.whole, around=self.around, offset=self.offset + k)
             other.before, other.family, other.declared = self.before, self.family, self.declared
             self.family[self.offset + k] = other
         return self.family[self.offset + k]

@@ -187,6 +187,17 @@ class Writer:
             self.line(f"{place[-1]} ^= {size};")
         return f"(({self.dialect.local}{self.c(dtype)}*){parenthesised(' + '.join(place))})"
 
+    # >>> stage 8
+    def shared_apart(self, size: int) -> str:
+        """Shared memory of which each warp writes and reads a part of its own: it waits for nobody else, but for what
+        others have used that memory for."""
+        self.meet()
+        if self.own_bytes < self.most_bytes:
+            self.barrier()
+        self.own_bytes += size
+        return parenthesised(f"shared_memory + {self.own_bytes - size}")
+
+    # <<<
     def barrier(self) -> None:
         if self.threads > 1:
             self.meet()

@@ -10,7 +10,7 @@ from ..layout import Layout
 from . import op
 
 # >>> stage 8
-from . import OPS  # isort: skip
+from .turn import by_vectors  # isort: skip
 
 # <<<
 
@@ -48,7 +48,7 @@ def _emit_convert(e, op):
     # >>> stage 8
     last = len(source.shape) - 1
     if not (pairs or to) and e.dialect.name == "cuda" and min(source.vector(last), target.vector(last)) > 1:
-        return _by_vectors(e, op, source, target)
+        return by_vectors(e, op, source, target)
     # <<<
     e.declare(op.result)
     if pairs:
@@ -69,47 +69,6 @@ def _emit_convert(e, op):
         s.line(f"{e.cell(op.result, s)} = {from_}{memory}[{s.position(pitched(source.shape))}];")
 
 
-# >>> stage 8
-def _by_vectors(e, op, source: Layout, target: Layout) -> None:
-    """Through shared memory in accesses of up to 16 bytes, both ways. Rows are longer by eight elements or 16 bytes, so
-    that the eight rows that a warp has of sums on tensor cores, eight elements each, lie in different banks. What is
-    stored as it lies there need not come back."""
-    (x,), dtype, last = op.operands, op.result.type.dtype, len(source.shape) - 1
-    pitch = source.shape[-1] * dtype.itemsize + max(16, 8 * dtype.itemsize)
-    name, size = e.fresh("turned"), prod(source.shape[:-1]) * pitch
-    e.line(f"char* const {name} = (char*){e.shared(uint64, -(-size // 8))};")
-
-    def place(s) -> str:
-        row = s.position(source.shape[:-1], s.coordinates[:-1]) if last else "0"
-        return f"{name} + ({row}) * {pitch} + ({s.coordinates[last]}) * {dtype.itemsize}"
-
-    def width(layout: Layout) -> int:
-        return min(layout.vector(last), 16 // dtype.itemsize)
-
-    with e.once_per_element(source), e.loop(source, [op], step=width(source)) as s:
-        values = ", ".join(s.shifted(k).get(x) for k in range(width(source)))
-        s.line(f"{e.access('put', dtype, width(source))}({place(s)}, {values});")
-    e.barrier()
-    if _stored(e, op, target, width(target)):
-        e.staged[op.result] = place
-        return
-    e.declare(op.result)
-    with e.loop(target, [op], step=width(target)) as s:
-        s.line(f"{e.access('get', dtype, width(target))}(&{e.cell(op.result, s)}, {place(s)});")
-
-
-def _stored(e, op, target: Layout, width: int) -> bool:
-    """True for a tile of 16-bit floats that the next op that does anything stores, in vectors of 16 bytes."""
-    ops, dtype = e.kernel.ops(), op.result.type.dtype
-    rest = ops[ops.index(op) + 1 :]
-    then = next((o for o in rest if OPS[o.name].kind == "statement"), None)
-    if not (dtype.bits == 16 and dtype.is_float and then and then.name == "store" and then.operands[1] is op.result):
-        return False
-    whole = target == e.store_layout(then) and e.plan.vectors.get(then, 1) == width == 8 and "cache" not in then.attrs
-    return whole and e.count[op.result] == 1 and e.even(then, target, width)
-
-
-# <<<
 def pitched(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Rows in shared memory are one element longer, against bank conflicts."""
     return (*shape[:-1], shape[-1] + (len(shape) > 1))

@@ -178,11 +178,10 @@ def _emit_store(e, op):
     layout = e.store_layout(op)
     with e.once_per_element(layout):
         # >>> stage 8
-        if place := e.staged.get(op.operands[1]):
+        if staged := e.staged.get(op.operands[1]):
             e.close()
-            with e.loop(layout, [op], step=8) as s:
-                ptr, on = s.get(op.operands[0]), s.condition(op) or "true"
-                return s.line(f"{e.use('move_16')}({ptr}, {place(s)}, {on});")
+            move = e.use("move_16")
+            return staged(lambda s, place: f"{move}({s.get(op.operands[0])}, {place}, {s.condition(op) or 'true'});")
         # <<<
         # >>> stage 3
         width = e.plan.vectors.get(op, 1)

@@ -15,6 +15,11 @@ from math import prod
 
 from ..ir import LOOPS, Block, Builder, Kernel, Op, Value
 from ..layout import Frame, Layout, blocked, next_power_of_2, whole
+
+# >>> stage 8
+from ..layout import gathered  # isort: skip
+
+# <<<
 from ..ops import OPS, mask_of
 from .axisinfo import Info, even, extend, monotone
 from .order import fences
@@ -361,13 +366,9 @@ class _Converter:
         if have is None or (contiguous and fastest(have) not in (order[0], None)):
             return wanted
         # >>> stage 8
-        bytes_at_once = have.vector(order[0]) * op.operands[0].type.dtype.itemsize
-        if (
-            have in self.chooser.homes.values()
-            and bytes_at_once < 16
-            and have.vector(order[0]) < wanted.vector(order[0])
-        ):
-            return wanted  # by way of shared memory, in whole vectors
+        itemsize, vector = op.operands[0].type.dtype.itemsize, wanted.vector(order[0])
+        if have in self.chooser.homes.values() and have.vector(order[0]) < min(vector, 16 // itemsize):
+            return gathered(have, order[0], vector, 128 // itemsize) or wanted  # by way of shared memory
         # <<<
         return have
 
