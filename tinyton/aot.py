@@ -124,9 +124,7 @@ def compile(  # noqa: A001  (tt.compile)
     )
     if len(ir.params) > len(spec.args):
         raise LaunchError(f"{low.name} prints, which takes a launch by tinyton; build it without device_print")
-    text = low.located, target, [*FLAGS, *build_options()]
-    ptx = nvrtc.to_ptx(*text, low.name) if nvrtc.chosen() else nvcc.to_ptx(*text)
-    ptx = nvcc.exact_block(ptx, low.block, max(low.sizes.values(), default=0))
+    ptx = nvrtc.compiled(low, target, [*FLAGS, *build_options()])
     if ptx_version is not None:
         if not re.fullmatch(r"\d+\.\d+", str(ptx_version)):
             raise KernelValueError(f'ptx_version is a text like "8.0", not {ptx_version!r}')

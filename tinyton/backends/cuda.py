@@ -9,7 +9,6 @@ import re
 import struct
 import sys
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -188,28 +187,7 @@ class Executor:
         return Loaded(self, module, function, binary, low)
 
     def _compile(self, low: Any, options: list[str]) -> bytes:
-        """What `SourceModule` does, without its cache, which warns with paths when it is cold."""
-        from pycuda import compiler as pycuda
-        from pycuda import driver
-
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                how = {
-                    "arch": nvcc.arch(self.arch, low.source),
-                    "target": "ptx",
-                    "no_extern_c": True,
-                    "cache_dir": False,
-                }
-                if nvrtc.chosen():
-                    ptx = nvrtc.to_ptx(low.located, how["arch"], options, low.name)
-                else:
-                    ptx = pycuda.compile(low.located, nvcc=nvcc.find("nvcc") or "nvcc", options=options, **how)
-        except driver.CompileError as error:
-            raise BackendError(f"nvcc refused kernel {low.name}:\n{error.stderr or error}") from None
-        except OSError:
-            raise BackendError(nvcc.missing("nvcc")) from None
-        return nvcc.exact_block(ptx, low.block, max(low.sizes.values(), default=0))
+        return nvrtc.compiled(low, nvcc.arch(self.arch, low.source), options)
 
     def read_block(self, loaded: Loaded) -> tuple[int, int, int]:
         """The block that the binary demands."""

@@ -19,27 +19,30 @@ def missing(program: str) -> str:
     return f"{program} is not installed: it comes with the CUDA toolkit{pip}"
 
 
-@cache
-def find(program: str) -> str | None:
-    """The path of a program of the toolkit: on PATH, else among the toolkit's packages from PyPI."""
-    if found := which(program):
-        return found
+def packaged(pattern: str) -> list[Path]:
+    """What the toolkit's packages from PyPI have under such a path, the newest first."""
     try:
         import nvidia
     except ImportError:
-        return None
-    places = sorted((p for root in nvidia.__path__ for p in Path(root).glob(f"cu*/bin/{program}")), reverse=True)
-    return str(places[0]) if places else None
+        return []
+    return sorted((p for root in nvidia.__path__ for p in Path(root).glob(pattern)), reverse=True)
 
 
-def run(program: str, *arguments: str) -> str:
-    """Runs a program of the toolkit and returns what it prints; BackendError holds what it says is wrong."""
+@cache
+def find(program: str) -> str | None:
+    """The path of a program of the toolkit: on PATH, else among the toolkit's packages from PyPI."""
+    return which(program) or next(map(str, packaged(f"cu*/bin/{program}")), None)
+
+
+def run(program: str, *arguments: str, wrong: str = "failed") -> str:
+    """Runs a program of the toolkit and returns what it prints; BackendError, "nvcc failed" or what else is ``wrong``
+    then, holds what it says."""
     path = find(program)
     if path is None:
         raise BackendError(missing(program))
     done = subprocess.run([path, *arguments], capture_output=True, text=True)
     if done.returncode:
-        raise BackendError(f"{program} failed:\n{(done.stderr or done.stdout).strip()}")
+        raise BackendError(f"{program} {wrong}:\n{(done.stderr or done.stdout).strip()}")
     return done.stdout + done.stderr
 
 
@@ -51,12 +54,13 @@ def version() -> str:
     return f"nvcc {found[1]}" if found else "nvcc"
 
 
-def _through(program: str, *options: str, text: bytes, ending: str) -> tuple[bytes, str]:
+def _through(program: str, *options: str, text: bytes, ending: str, wrong: str = "failed") -> tuple[bytes, str]:
     """What a program makes of a file with this content, and what it prints."""
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder) / f"kernel{ending}", Path(folder) / "out"
         source.write_bytes(text)
-        told = run(program, *options, str(source), *([] if program == "nvdisasm" else ["-o", str(out)]))
+        to = [] if program == "nvdisasm" else ["-o", str(out)]
+        told = run(program, *options, str(source), *to, wrong=wrong)
         return out.read_bytes() if out.exists() else b"", told
 
 
@@ -65,9 +69,10 @@ def arch(card: str, text: str) -> str:
     return f"{card}a" if "wgmma." in text else card
 
 
-def to_ptx(source: str, arch: str, options: list[str]) -> bytes:
-    """PTX of CUDA C++."""
-    return _through("nvcc", *options, "-ptx", f"-arch={arch}", text=source.encode(), ending=".cu")[0]
+def to_ptx(source: str, arch: str, options: list[str], name: str = "") -> bytes:
+    """PTX of CUDA C++; BackendError holds what is wrong with kernel ``name``."""
+    wrong = f"refused kernel {name}".rstrip()
+    return _through("nvcc", *options, "-ptx", f"-arch={arch}", text=source.encode(), ending=".cu", wrong=wrong)[0]
 
 
 def to_cubin(ptx: bytes, arch: str) -> tuple[bytes, str]:

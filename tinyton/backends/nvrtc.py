@@ -10,6 +10,7 @@ import os
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ..errors import BackendError
 from . import nvcc
@@ -31,12 +32,7 @@ def chosen() -> bool:
 @cache
 def find() -> Path | None:
     """The library's file: of a package from PyPI, else of the toolkit, the newest of its place."""
-    try:
-        import nvidia
-
-        places = [p for root in nvidia.__path__ for p in Path(root).glob("*/lib")]
-    except ImportError:
-        places = []
+    places = nvcc.packaged("*/lib")
     roots = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     if compiler := nvcc.find("nvcc"):
         roots.append(str(Path(compiler).resolve().parents[1]))
@@ -85,3 +81,10 @@ def to_ptx(source: str, arch: str, options: list[str], name: str) -> bytes:
         return text("PTX")
     finally:
         lib.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def compiled(low: Any, arch: str, options: list[str]) -> bytes:
+    """PTX of a kernel that is lowered, by the compiler that is chosen. It demands the kernel's block."""
+    make = to_ptx if chosen() else nvcc.to_ptx
+    ptx = make(low.located, arch, options, low.name)
+    return nvcc.exact_block(ptx, low.block, max(low.sizes.values(), default=0))
