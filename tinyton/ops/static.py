@@ -5,7 +5,12 @@ from __future__ import annotations
 from ..errors import KernelSyntaxError, KernelTypeError, StaticAssertionError
 from ..ir import Builder, Value
 from . import op
-from .typing import describe, flatten
+from .typing import describe, run_time
+
+
+def asserted(condition: object, message: object = "") -> None:
+    if not condition:
+        raise StaticAssertionError(f"static_assert failed{f': {message}' if message else ''}", argument="condition")
 
 
 @op(numpy=None, emit=None, kind="macro")
@@ -25,8 +30,7 @@ def static_assert(b: Builder, condition: object, message: object = "") -> None:
             f"static_assert needs a compile-time condition; this one is a run-time value ({describe(condition)})",
             argument="condition",
         )
-    if not condition:
-        raise StaticAssertionError(f"static_assert failed{f': {message}' if message else ''}", argument="condition")
+    asserted(condition, message)
 
 
 @op(numpy=None, emit=None, kind="macro")
@@ -42,9 +46,7 @@ def static_print(b: Builder, *values: object, sep: str = " ", end: str = "\n") -
     BLOCK is 64 and x *i32
     [64]
     """
-    b.notes.append(
-        sep.join(describe(v) if any(isinstance(x, Value) for x in flatten(v)[0]) else str(v) for v in values) + end
-    )
+    b.notes.append(sep.join(describe(v) if run_time(v) else str(v) for v in values) + end)
 
 
 @op(numpy=None, emit=None, kind="macro")

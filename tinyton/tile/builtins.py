@@ -10,11 +10,12 @@ from functools import partial, reduce, update_wrapper
 from typing import Any
 
 from ..dtypes import DType, bool_, float32, int32
-from ..errors import KernelTypeError, KernelValueError, StaticAssertionError, TinytonError
+from ..errors import KernelTypeError, KernelValueError, TinytonError
 from ..frontend.calls import Source, helper
 from ..frontend.static import iterated
 from ..ir import Builder, Value
 from ..ops import OPS
+from ..ops.static import asserted
 from ..ops.typing import Operand, cast_value, describe, number, run_time
 from .array import Array
 from .create import strictly
@@ -98,11 +99,6 @@ def static_iter(b: Builder, iterable: object) -> tuple:
     [10, 20]
     """
     return iterated(iterable)
-
-
-def asserted(condition: object, message: object = "") -> None:
-    if not condition:
-        raise StaticAssertionError(f"static_assert failed{f': {message}' if message else ''}", argument="condition")
 
 
 @function(host=asserted)
