@@ -80,6 +80,11 @@ def changeable(x: object) -> bool:
     return not fixed and hasattr(x, "__dict__") and type(x).__module__.split(".")[0] != __name__.split(".")[0]
 
 
+def may_change(what: str, x: object) -> KernelTypeError:
+    what = f"{what} a {type(x).__name__}, which may change after the kernel is compiled"
+    return KernelTypeError(f"{what}; make that a frozen dataclass")
+
+
 def called(t: Tracer, f: Any, args: tuple, kwargs: Mapping[str, object]) -> tuple[Any, tuple, dict[str, object]]:
     """What is traced for a call: a function's source, or a closure; and its arguments."""
     spelling = t.source.spelling
@@ -90,10 +95,7 @@ def called(t: Tracer, f: Any, args: tuple, kwargs: Mapping[str, object]) -> tupl
             f, args, kwargs = f.func, (*f.args, *args), {**f.keywords, **kwargs}
         elif isinstance(f, MethodType):
             if changeable(f.__self__):
-                what = (
-                    f"{f.__name__} is of a {type(f.__self__).__name__}, which may change after the kernel is compiled"
-                )
-                raise KernelTypeError(f"{what}; make that a frozen dataclass")
+                raise may_change(f"{f.__name__} is of", f.__self__)
             f, args = f.__func__, (f.__self__, *args)
         elif is_record(f) and callable(f):
             f, args = type(f).__call__, (f, *args)

@@ -20,7 +20,7 @@ from ..language import LanguageFunction
 from ..ops.typing import Struct, describe, is_record, run_time, taken_apart
 from ..spelling import ConstantAnnotation
 from . import expressions
-from .calls import MADE, Closure, changeable, construct, operator_of
+from .calls import MADE, Closure, changeable, construct, may_change, operator_of
 from .expressions import BINARY, COMPARE, UNARY, apply, binary, compare_all, compare_two, python
 from .flow import assigned
 from .source import as_function
@@ -156,8 +156,7 @@ def attribute(t: Tracer, node: ast.Attribute) -> object:
     while isinstance(root, ast.Attribute):
         root = root.value
     if changeable(owner) and not (isinstance(root, ast.Name) and t.reads_outside(root.id)):
-        what = f"{ast.unparse(node.value)} is a {type(owner).__name__}, which may change after the kernel is compiled"
-        raise KernelTypeError(f"{what}; make that a frozen dataclass")
+        raise may_change(f"{ast.unparse(node.value)} is", owner)
     if is_record(owner) and not isinstance(owner, Struct):
         found = inspect.getattr_static(type(owner), node.attr, None)
         if isinstance(found, (property, cached_property)):
