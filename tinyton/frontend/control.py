@@ -173,7 +173,7 @@ def branch(t: Tracer, test: Value, bodies: tuple[Callable[[], None], Callable[[]
     paths = []
     for body in bodies:
         t.env, t.bound_at = dict(before), dict(lines)
-        with t.block() as ops:
+        with t.into([]) as ops:
             body()
         paths.append(Path(t.env, t.bound_at, ops))
     results: list[Value] = []
@@ -377,7 +377,7 @@ class Loop:
         t.env |= {n: self.build(n, params) for n in self.start} | dict.fromkeys(node.leaves + node.skips, False)  # type: ignore[union-attr]
         if self.index:
             t.bind(self.index.name, self.index, node)
-        with t.block() as ops:
+        with t.into([]) as ops:
             t.body(node.body)
             going = t.visit(Clear(node.stops))  # type: ignore[union-attr]
             if again and isinstance(going, Value):

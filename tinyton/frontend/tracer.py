@@ -254,18 +254,11 @@ class Tracer:
         raise KernelSyntaxError(f"{name} is Python's own, which a kernel cannot call{instead}")
 
     @contextmanager
-    def block(self) -> Iterator[list[Op]]:
-        """Collects the ops that are appended inside, apart from the ops around."""
-        ops: list[Op] = []
-        with self.into(ops):
-            yield ops
-
-    @contextmanager
-    def into(self, ops: list[Op]) -> Iterator[None]:
-        """Appends ops to these."""
+    def into(self, ops: list[Op]) -> Iterator[list[Op]]:
+        """Appends the ops of what is inside to these, apart from the ops around."""
         outer, self.builder.ops = self.builder.ops, ops
         try:
-            yield
+            yield ops
         finally:
             self.builder.ops = outer
 
