@@ -23,8 +23,8 @@ class Entry(NamedTuple):
 
     name: str
     rule: Callable
-    numpy: Callable
-    emit: Callable
+    numpy: Callable | None = None
+    emit: Callable | None = None
     kind: str = "elementwise"
     public: bool | str = True  # the name in the language, if it is another one
     exact: bool = False  # the result needs no rounding to a 16-bit float, no wrapping to a narrow integer
@@ -67,13 +67,14 @@ def mask_of(op: Op) -> Value | None:
     return op.operands[position] if position is not None and len(op.operands) > position else None
 
 
-def op(name: str = "", doc: str | None = None, **options: object) -> Callable[[Callable], Callable]:
+def op(name: str = "", doc: str | tuple = (), **options: object) -> Callable[[Callable], Callable]:
     """Registers a typing rule as an op. The op's name is the function's, without a trailing underscore; a rule that is
-    made by a function, for one of several ops that are alike, is told its ``name`` and docstring here."""
+    made by a function, for one of several ops that are alike, is told its ``name`` and docstring here, or what fills
+    the places in the docstring that it has."""
 
     def register(rule: Callable) -> Callable:
         if name:
-            rule.__name__, rule.__doc__ = name, doc
+            rule.__name__, rule.__doc__ = name, doc if isinstance(doc, str) else (rule.__doc__ or "").format(*doc)
         word = rule.__name__.rstrip("_")
         if word in OPS:
             raise ValueError(f"there is an op {word} already, in {OPS[word].rule.__module__}")

@@ -417,8 +417,8 @@ def _extreme(name: str, word: str, symbol: str, plain: Callable, keep: Callable)
         x, y = same_type(b, x, y)
         return b.add(name, (x, y), x.type, propagate_nan=bool(propagate_nan))
 
-    doc = (rule.__doc__ or "").format(word, name, plain(np.arange(4), 2).tolist())
-    return op(name, doc, numpy=meaning, emit=emit, kind="typed", cheap=True, exact=True)(rule)
+    words = word, name, plain(np.arange(4), 2).tolist()
+    return op(name, words, numpy=meaning, emit=emit, kind="typed", cheap=True, exact=True)(rule)
 
 
 maximum = _extreme("maximum", "greater", ">", np.fmax, np.maximum)

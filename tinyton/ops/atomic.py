@@ -185,8 +185,7 @@ def _rule(how: str, meaning: str) -> Callable:
         return _change(b, how, pointer, (val,), mask, sem, scope)
 
     after = [int(MEANING[how](MEANING[how](x, 6), 6)) for x in (5, 12)]
-    doc = (rule.__doc__ or "").format(meaning, how, after)
-    return op(f"atomic_{how}", doc, numpy=None, emit=None, kind="macro")(rule)
+    return op(f"atomic_{how}", (meaning, how, after), numpy=None, emit=None, kind="macro")(rule)
 
 
 atomic_add = _rule("add", "Adds ``val`` to elements; 16-bit floats are rounded after each addition")

@@ -16,7 +16,7 @@ from ..ir import Builder, Type, Value
 from . import op
 from .arithmetic import maximum, minimum, sub, truediv
 from .create import zeros
-from .math import example, exp, sqrt
+from .math import calls, example, exp, sqrt
 from .reduction import max_, sum_
 from .typing import Operand, cast_value, floating, number, same_type
 
@@ -35,11 +35,8 @@ def _function(name: str, doc: str, meaning: Callable, operands: int = 1) -> Call
     def wide(*xs):
         return meaning(*(np.asarray(x, np.float64) for x in xs))
 
-    def call(e, op, *xs):
-        return f"{e.math(name, op.result.type.dtype)}({', '.join(xs)})"
-
     doc = example(name, doc, wide, *[1.5] * (operands - 1))
-    return op(name, doc, numpy=wide, emit=call)(of_one if operands == 1 else of_two)
+    return op(name, doc, numpy=wide, emit=calls(name))(of_one if operands == 1 else of_two)
 
 
 def _test(name: str, doc: str, meaning: Callable, text: str) -> Callable:

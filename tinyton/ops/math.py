@@ -36,10 +36,12 @@ def _unary(name: str, doc: str, function, emit=None, cheap: bool = False):
         v = floating(b, x)
         return b.add(name, (v,), v.type)
 
-    def call(e, op, x):
-        return f"{e.math(name, op.result.type.dtype)}({x})"
+    return op(name, example(name, doc, function), numpy=function, emit=emit or calls(name), cheap=cheap)(rule)
 
-    return op(name, example(name, doc, function), numpy=function, emit=emit or call, cheap=cheap)(rule)
+
+def calls(name: str) -> Callable:
+    """The ``emit`` of an op that C has as a function."""
+    return lambda e, op, *xs: f"{e.math(name, op.result.type.dtype)}({', '.join(xs)})"
 
 
 EXP = """

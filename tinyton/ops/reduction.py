@@ -220,8 +220,7 @@ def _along(name: str, how: str, word: str) -> Callable:
         return reduce(b, v if dtype is None else cast_value(b, v, constant_dtype(dtype)), how, axis, keep_dims)
 
     result = UFUNC[how].reduce([[3, 5], [4, 6]]).tolist()
-    doc = (rule.__doc__ or "").format(word, name.rstrip("_"), result)
-    return op(name, doc, numpy=None, emit=None, kind="macro")(rule)
+    return op(name, (word, name.rstrip("_"), result), numpy=None, emit=None, kind="macro")(rule)
 
 
 sum_ = _along("sum_", "sum", "sum")
@@ -270,8 +269,7 @@ def _arg(name: str, how: str, word: str) -> Callable:
         """
         return _place(b, x, reduce(b, x, how, axis, keep_dims), axis, keep_dims)
 
-    doc = (rule.__doc__ or "").format(word, name, int(name == "argmin"))
-    return op(name, doc, numpy=None, emit=None, kind="macro")(rule)
+    return op(name, (word, name, int(name == "argmin")), numpy=None, emit=None, kind="macro")(rule)
 
 
 argmax = _arg("argmax", "max", "greatest")
@@ -304,8 +302,8 @@ def _most(name: str, how: str, *words: str) -> Callable:
         best = _extreme(b, how, x, axis, keep_dims, propagate_nan)
         return (best, _place(b, x, best, axis, keep_dims)) if return_indices else best
 
-    doc = (rule.__doc__ or "").format(*words, name.rstrip("_"), UFUNC[how].reduce([[1, 2], [2, 4]]).tolist())
-    return op(name, doc, numpy=None, emit=None, kind="macro")(rule)
+    result = UFUNC[how].reduce([[1, 2], [2, 4]]).tolist()
+    return op(name, (*words, name.rstrip("_"), result), numpy=None, emit=None, kind="macro")(rule)
 
 
 max_ = _most("max_", "max", "greatest", "greater", "argmax")

@@ -78,13 +78,7 @@ def slotted(e, op, slot: Value) -> Placed:
     return tile if number == 0 else tile._replace(memory=f"{tile.memory} + {bytes_}")
 
 
-@op(
-    numpy=None,
-    emit=lambda e, op: e.line(f"{e.use('copies_asked')}();"),
-    kind="statement",
-    effect=True,
-    public=False,
-)
+@op(emit=lambda e, op: e.line(f"{e.use('copies_asked')}();"), kind="statement", effect=True, public=False)
 def copies_asked(b: Builder) -> None:
     """What was asked for since the last time is a group of copies."""
     b.add("copies_asked", (), None)

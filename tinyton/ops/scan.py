@@ -286,7 +286,7 @@ def _running(name: str, combine: Callable, identity: int, word: str, result: lis
         (out,) = scanned(b, (tile,), axis, lambda x, y: (combine(b, x[0], y[0]),), reverse, identity=identity)
         return cast_value(b, out, target)
 
-    return op(name, (rule.__doc__ or "").format(word, name, result), numpy=None, emit=None, kind="macro")(rule)
+    return op(name, (word, name, result), numpy=None, emit=None, kind="macro")(rule)
 
 
 cumsum = _running("cumsum", add, 0, "sum", [1, 3, 6, 10])

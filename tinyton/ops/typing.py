@@ -137,9 +137,7 @@ def cast_value(b: Builder, x: Value, dtype: DType) -> Value:
 def number(b: Builder, x: object) -> Value:
     """A typed operand that is not a pointer."""
     v = value_of(b, x)
-    if v.type.pointer:
-        raise KernelTypeError(f"a pointer ({v.type}) is not a number; load from it first")
-    return v
+    return cast_value(b, v, v.type.dtype)  # which refuses pointers
 
 
 def floating(b: Builder, x: object) -> Value:
@@ -161,9 +159,7 @@ def same_type(b: Builder, *xs: object) -> tuple[Value, ...]:
 
 
 def same_shape(b: Builder, *values: Value) -> tuple[Value, ...]:
-    shape: tuple[int, ...] = ()
-    for v in values:
-        shape = broadcast_shape(shape, v.type.shape)
+    shape = reduce(broadcast_shape, (v.type.shape for v in values), ())
     return tuple(broadcast(b, v, shape) for v in values)
 
 
