@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from copy import copy
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -34,31 +35,23 @@ from .specialize import BOOL, FLOAT, Arg, Specialization, integer
 POINTERS = {(d, aligned): Arg("pointer", d, aligned) for d in dtypes.ALL for aligned in (False, True)}
 
 
+def _of_low(what: str, doc: str) -> property:
+    """What the lowered kernel has under this name."""
+    return property(attrgetter(f"low.{what}"), doc=doc)
+
+
 class Variant:
     """One variant of a kernel, for certain types and constexpr values: what was generated from it."""
 
     def __init__(self, python: Source, spec: Specialization, low: Lowered):
         self.name, self.python, self.specialization, self.low = python.name, python, spec, low
 
-    @property
-    def source(self) -> str:
-        """The generated CUDA C++ or OpenCL C."""
-        return self.low.source
-
-    @property
-    def ir(self) -> Any:
-        """The tile IR, after all passes."""
-        return self.low.ir
-
-    @property
-    def threads(self) -> int:
-        """Threads a program."""
-        return self.low.threads
-
-    @property
-    def programs_per_block(self) -> int:
-        """How many programs share a hardware block: more than one where their tiles are too small for 128 threads."""
-        return self.low.programs_per_block
+    source = _of_low("source", "The generated CUDA C++ or OpenCL C.")
+    ir = _of_low("ir", "The tile IR, after all passes.")
+    threads = _of_low("threads", "Threads a program.")
+    programs_per_block = _of_low(
+        "programs_per_block", "Programs a hardware block: several where their tiles are too small for 128 threads."
+    )
 
     @property
     def size(self) -> str:

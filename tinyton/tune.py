@@ -124,20 +124,12 @@ class Autotuner:
         except TinytonError as error:
             raise error.with_traceback(None) from None
 
-    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
-        """``kernel[grid](...)``, unless ``warmup``; gives the variant that ran."""
-        if not warmup:
-            self[grid](*args, **kwargs)
-        return self.compile(*args, **kwargs)
+    run, warmup = JITFunction.run, JITFunction.warmup  # in Triton's words, of what is here
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         """The variant of the best configuration, or of the first one if none has been found for these arguments."""
         config = self.cache.get(self._key(args, kwargs), self.configs[0])
         return self.fn.compile(*args, **kwargs, **config.all_kwargs())
-
-    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> Any:
-        """`compile`, called as Triton's is."""
-        return self.compile(*args, **kwargs)
 
     def table(self) -> pd.DataFrame:
         """The last tuning: a row for each configuration, with its time or why it has none. ``table.attrs["stamp"]``
