@@ -92,7 +92,9 @@ def test_mistakes():
         tt.compile(len, {})
 
 
+@needs_nvcc
 def test_what_nvcc_refuses_is_told_with_the_kernel(monkeypatch):
+    monkeypatch.setenv("TINYTON_COMPILER", "nvcc")
     monkeypatch.setenv("TINYTON_BUILD_OPTIONS", "--no-such-option")
     with pytest.raises(tt.BackendError, match="(?s)nvcc refused kernel kernel:\n.*--?no-such-option"):
         tt.compile(kernel, SIGNATURE, BLOCK=1024)
