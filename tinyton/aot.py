@@ -124,7 +124,8 @@ def compile(  # noqa: A001  (tt.compile)
     )
     if len(ir.params) > len(spec.args):
         raise LaunchError(f"{low.name} prints, which takes a launch by tinyton; build it without device_print")
-    ptx = nvrtc.compiled(low, target, [*FLAGS, *build_options()])
+    make = nvrtc.to_ptx if nvrtc.chosen() else nvcc.to_ptx
+    ptx = nvcc.exact_block(make(low.located, target, [*FLAGS, *build_options()], low.name), low.block)
     if ptx_version is not None:
         if not re.fullmatch(r"\d+\.\d+", str(ptx_version)):
             raise KernelValueError(f'ptx_version is a text like "8.0", not {ptx_version!r}')

@@ -13,6 +13,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ TARGET = "sm_90a"
 # Ways of a work beside the first one, by tile and warps. (128 queries by 128 keys, on four warps, have scores in 128
 # registers, sums in 64 and weights in 64: some spill.)
 MORE = {
+    "matmul + bias + GELU f16 2048": [{"BM": 256, "BN": 128}],
     "matmul f16 1024": [{"BM": 128, "BN": 256}, {"BM": 128, "BN": 128, "num_warps": 4}],
     "attention 4x32": [{"BM": 128, "BN": 128, "num_warps": 4}, {"BM": 128, "BN": 64, "num_warps": 4}],
 }
@@ -75,6 +77,7 @@ def cost(launch: Launch) -> dict[str, int]:
         "spills": built.spills,
         "shared": built.shared_bytes,
         "threads": built.threads,
+        "block": prod(built.reqntid),
     }
 
 

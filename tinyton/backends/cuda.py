@@ -9,6 +9,7 @@ import re
 import struct
 import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -187,7 +188,22 @@ class Executor:
         return Loaded(self, module, function, binary, low)
 
     def _compile(self, low: Any, options: list[str]) -> bytes:
-        return nvrtc.compiled(low, nvcc.arch(self.arch, low.source), options)
+        """What `SourceModule` does, without its cache, which warns with paths when it is cold."""
+        from pycuda import compiler as pycuda
+        from pycuda import driver
+
+        arch = nvcc.arch(self.arch, low.source)
+        if nvrtc.chosen():
+            return nvcc.exact_block(nvrtc.to_ptx(low.located, arch, options, low.name), low.block)
+        how = {"arch": arch, "target": "ptx", "no_extern_c": True, "cache_dir": False}
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                ptx = pycuda.compile(low.located, nvcc.find("nvcc") or "nvcc", options, **how)
+        except driver.CompileError as error:
+            raise BackendError(f"nvcc refused kernel {low.name}:\n{error.stderr or error}") from None
+        except OSError:
+            raise BackendError(nvcc.missing("nvcc")) from None
+        return nvcc.exact_block(ptx, low.block)
 
     def read_block(self, loaded: Loaded) -> tuple[int, int, int]:
         """The block that the binary demands."""

@@ -6,7 +6,6 @@ import re
 import subprocess
 import tempfile
 from functools import cache
-from math import prod
 from pathlib import Path
 from shutil import which
 
@@ -85,13 +84,9 @@ def to_sass(cubin: bytes) -> str:
     return _through("nvdisasm", "-c", text=cubin, ending=".cubin")[1]
 
 
-def exact_block(ptx: bytes, block: tuple[int, int, int], tile: int = 0) -> bytes:
-    """PTX whose maximum of threads is a requirement: the driver refuses a launch with any other block. If its
-    largest ``tile`` takes more bytes than half of the registers that ptxas gives a thread, it may have its share of a
-    multiprocessor's 65,536: ptxas takes threads for more than they are, 288 for 384."""
-    share, taken = (min(255, 65536 // n // 8 * 8) for n in (prod(block), -(-prod(block) // 128) * 128))
-    room = b"\n.maxnreg %d" % share if taken < min(share, tile // 2) and b".minnctapersm" not in ptx else b""
-    return re.sub(rb"\.maxntid [0-9, ]+", b".reqntid %d, %d, %d%s" % (*block, room), ptx)
+def exact_block(ptx: bytes, block: tuple[int, int, int]) -> bytes:
+    """PTX whose maximum of threads is a requirement: the driver refuses a launch with any other block."""
+    return re.sub(rb"\.maxntid [0-9, ]+", b".reqntid %d, %d, %d" % block, ptx)
 
 
 def required_block(ptx: bytes) -> tuple[int, int, int]:

@@ -10,7 +10,6 @@ import os
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from ..errors import BackendError
 from . import nvcc
@@ -81,10 +80,3 @@ def to_ptx(source: str, arch: str, options: list[str], name: str) -> bytes:
         return text("PTX")
     finally:
         lib.nvrtcDestroyProgram(ctypes.byref(program))
-
-
-def compiled(low: Any, arch: str, options: list[str]) -> bytes:
-    """PTX of a kernel that is lowered, by the compiler that is chosen. It demands the kernel's block."""
-    make = to_ptx if chosen() else nvcc.to_ptx
-    ptx = make(low.located, arch, options, low.name)
-    return nvcc.exact_block(ptx, low.block, max(low.sizes.values(), default=0))

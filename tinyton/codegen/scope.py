@@ -45,7 +45,7 @@ class Scope:
         self.after: list[tuple[str, Loc | None]] = []
         self.declared: set[str] = set()  # the variables of the loop's body
         self.family: dict[int, Scope] = {self.offset: self}
-        self.coordinates = [self._coordinate(d) for d in range(len(self.layout.shape))]
+        self.coordinates = [self.within(d, self.loops) for d in range(len(self.layout.shape))]
 
     def variable(self, run: Run) -> str:
         if self.counter and run is self.runs[0]:
@@ -65,9 +65,6 @@ class Scope:
                 out.append(SEVERAL)
             out.append(f"for (int {v} = 0; {v} < {1 << run.bits}; {advance}) {{")
         return out
-
-    def _coordinate(self, dim: int) -> str:
-        return self.within(dim, self.loops)
 
     def within(self, dim: int, loops: list[Run]) -> str:
         """A coordinate, as far as these loops move it."""

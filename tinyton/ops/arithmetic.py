@@ -206,11 +206,7 @@ eq = _operator("eq", "``x == y``, a mask.", _compare, np.equal, _infix("=="), Tr
 ne = _operator("ne", "``x != y``, a mask.", _compare, np.not_equal, _infix("!="), True)
 
 
-def _host_cdiv(x: int, y: int) -> int:
-    return -(-x // y)
-
-
-@op(numpy=None, emit=None, kind="macro", host=_host_cdiv)
+@op(numpy=None, emit=None, kind="macro", host=lambda x, y: -(-x // y))
 def cdiv(b: Builder, x: Operand, y: Operand) -> Value:
     """``x / y`` rounded up, of integers: how many tiles of ``y`` cover ``x``.
 

@@ -15,10 +15,6 @@ from .turn import by_vectors  # isort: skip
 # <<<
 
 
-def _convert(run, op, x):
-    return x
-
-
 def lanes(source: Layout, target: Layout) -> tuple[list, list, list] | None:
     """How a thread finds each element in its own warp: pairs (bit of its number, bit of the lane), (bit of its register
     number, bit of the lane), (bit of its register number, bit of that lane's). None if warps must meet."""
@@ -85,7 +81,7 @@ def stage(e, op, x: Value, memory: str, cast: str = "") -> None:
         s.line(f"{memory}[{s.position(pitched(layout.shape))}] = {cast}{s.get(x)};")
 
 
-@op(numpy=_convert, emit=_emit_convert, kind="statement", public=False)
+@op(numpy=lambda run, op, x: x, emit=_emit_convert, kind="statement", public=False)
 def convert(b: Builder, x: Value) -> Value:
     """The same tile in another layout."""
     return b.add("convert", (x,), x.type)

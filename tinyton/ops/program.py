@@ -84,12 +84,8 @@ def arange(b: Builder, start: int, end: int) -> Value:
     return b.add("arange", (), Type(int32, (last - first,)), start=first)
 
 
-def _const(run, op):
-    return op.result.type.dtype.register.numpy.type(op.attrs["value"])
-
-
 @op(
-    numpy=_const,
+    numpy=lambda run, op: op.result.type.dtype.register.numpy.type(op.attrs["value"]),
     emit=lambda e, op: "0" if op.result.type.pointer else e.dialect.literal(op.attrs["value"], op.result.type.dtype),
     kind="index",
     cheap=True,

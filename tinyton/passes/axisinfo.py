@@ -34,9 +34,6 @@ class Info(NamedTuple):
     high: float = INF
     heads: tuple[int, ...] = ()  # along each dimension, a power of two that divides the first element of a run
 
-    def constant_along(self, dim: int) -> bool:
-        return self.steps[dim] == 0
-
     def within(self, dtype: DType) -> bool:
         """True if the bounds show that every element fits ``dtype``; int64 is taken as endless."""
         return dtype is int64 or (dtype.is_int and dtype.range[0] <= self.low and self.high <= dtype.range[1])

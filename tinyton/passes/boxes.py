@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 from itertools import product as corners
 from math import isfinite, prod
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from ..dtypes import bool_
 from ..ir import Kernel, Op, Value, walk
@@ -83,6 +84,10 @@ class Unfit(Exception):
     """A load is no box."""
 
 
+_seen: WeakKeyDictionary[Value, int] = WeakKeyDictionary()  # values by when they were first looked at
+_numbers = count()
+
+
 def plus(x: Sum, y: Sum, factor: int = 1) -> Sum:
     out = dict(x)
     for product, n in y.items():
@@ -99,7 +104,8 @@ def times(x: Sum, y: Sum) -> Sum:
 
 
 def _order(atom: Value | int) -> tuple[int, int]:
-    return (0, atom) if isinstance(atom, int) else (1, id(atom))
+    """The same in every process, so that a kernel's text is."""
+    return (0, atom) if isinstance(atom, int) else (1, _seen.setdefault(atom, next(_numbers)))
 
 
 def without(product: Product, atoms: Product) -> Product | None:
