@@ -153,6 +153,10 @@ PTX = {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {{%0, %1, %2, %3}}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(shared_address(row)) : "memory");
 }}""",
+    "first_of_warp": """
+{fn} int first_of_warp() {{  // the number of this warp's first thread: as one for all of them
+    return __shfl_sync(0xffffffffu, threadIdx.x, 0);
+}}""",
     "warpgroup_multiply": """
 {fn} void {name}({c}* sum, {kind} x, unsigned long long y, int add) {{  // 64 by {n} sums, 32 bytes
     asm volatile("{{ .reg .pred on; setp.ne.b32 on, {add}, 0;\\n"

@@ -27,7 +27,7 @@ RESERVED = set(
     threadIdx blockIdx blockDim gridDim warpSize uchar ushort uint ulong size_t NAN INFINITY linux unix i386 vector
     pipe quad complex imaginary read_only write_only read_write sampler_t typeof concept requires consteval constinit
     static_assert static_cast const_cast dynamic_cast reinterpret_cast thread_local and_eq or_eq not_eq xor_eq
-    barrier get_group_id get_num_groups get_local_id shared_memory scratch program programs NULL EOF MAXFLOAT""".split()
+    barrier get_group_id get_num_groups get_local_id shared_memory scratch leader program programs NULL EOF MAXFLOAT""".split()
 )
 CALLED = {name for name, e in OPS.items() if e.rule.__module__.endswith((".ops.math", ".ops.functions"))}
 CALLED |= {"fma", "fmax", "fmin", "fmod", "fabs", "floor", "copysign", "mul_hi"}
@@ -137,6 +137,11 @@ class Writer:
                     self.use(other)
             self.helpers[name] = known[name].format(fn=self.dialect.function).strip()
         return name
+
+    def leader(self) -> str:
+        """The number of the warp's first thread, of which ptxas knows that it is the same in all of a warp."""
+        self.use("first_of_warp")
+        return "leader"
 
     def helper(self, name: str, template: str, dtype: DType, **more: object) -> str:
         """A helper function for one element type; gives its name."""
@@ -329,6 +334,8 @@ class Writer:
         head = self.dialect.head.format(**words).split("\n")
         if self.threads > 1:
             head.append(f"    const int thread = {self.dialect.thread};")
+        if "first_of_warp" in self.helpers:
+            head.append("    const int leader = first_of_warp();")
         before = self.dialect.shared.format(align=self.align)
         if self.shared_bytes > STATIC_SHARED and self.dialect.name == "cuda":
             head.append(f"    extern {before} char shared_memory[];")

@@ -75,7 +75,7 @@ def _emit_produce(e, op):
     e.line(f"{e.use('barriers_begun')}();")
     e.shut()
     e.line(e.dialect.barrier)
-    e.open(f"if (thread >= {e.threads}) {{  // the warp that has tiles copied, by its first thread")
+    e.open(f"if ({e.leader()} >= {e.threads}) {{  // the warp that has tiles copied, by its first thread")
     e.open(f"if (thread == {e.threads}) {{")
     for name in e.maps:
         e.line(f"{e.use('map_needed')}(&{name});")

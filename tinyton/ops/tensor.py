@@ -57,6 +57,12 @@ class Placed(NamedTuple):
     def at(self, e, batch: str, row: str, byte: str) -> str:
         """The address of a byte of a row."""
         start = self.memory if batch == "0" else f"{self.memory} + ({batch}) * {self.bytes // self.type.shape[0]}"
+        return plus(start, self.offset(e, row, byte))
+
+    def offset(self, e, row: str, byte: str) -> str:
+        """How far behind the first one it lies."""
+        if row == byte == "0":
+            return "0"
         width = min(128, self.type.shape[self.fast] * self.dtype.itemsize)
         line, half = f"row{f' / {128 // width}' if width < 128 else ''}", width // 32
         place, order = f"place_{width}", f"{line} % {2 * half} * 16"
@@ -67,7 +73,7 @@ class Placed(NamedTuple):
             f"{e.dialect.function} int {place}(int row, int byte, int rows) {{\n"  # signed: sums do not wrap
             f"    return (byte / {width} * rows + row) * {width} + (byte % {width} ^ {order});\n}}",
         )
-        return f"{start} + {place}({row}, {byte}, {self.rows})"
+        return f"{place}({row}, {byte}, {self.rows})"
 
     def here(self, e, s) -> str:
         """The address of the element at a place of a loop."""
@@ -178,7 +184,12 @@ class Product:
     def part(self, d: int, low: int) -> str:
         """Where the part begins, along a dimension, of threads whose numbers differ in the bits from ``low`` on."""
         bits = [(i, b[d]) for i, b in enumerate(self.layout.thread) if i >= low and b[d]]
-        return plus(*(self.e.bits_of_thread([i for i, _ in run], run[0][1]) for run in _doubling(bits)))
+        text = plus(*(self.e.bits_of_thread([i for i, _ in run], run[0][1]) for run in _doubling(bits)))
+        return text.replace("thread", self.e.leader()) if bits and low > 5 else text
+
+    def piece(self, d: int, k: str) -> str:
+        """How far behind that piece ``k`` along a dimension begins."""
+        return times(k, self.runs[d].step) if d in self.runs else "0"
 
     def loop(self, name: str, end: int, step: int = 1, at_once: int | None = None) -> str:
         """Opens a loop, unless there is one round; gives its variable. It is unrolled, ``at_once`` rounds at a time."""
@@ -198,7 +209,7 @@ class Product:
 
     def first(self, d: int, k: str, low: int = 5) -> str:
         """Where piece ``k`` along a dimension begins, for a warp, or a group of them."""
-        return plus(self.part(d, low), times(k, self.runs[d].step) if d in self.runs else "0")
+        return plus(self.part(d, low), self.piece(d, k))
 
     def register(self, *at: str) -> str:
         """The number of the first of the sums of a piece."""

@@ -33,7 +33,7 @@ def by_groups(e, op: Op) -> None:
         words, parts = p.held(rows), 1
         e.line(f"{e.use('warpgroup_fence')}();")
     batches = [p.loop("batch", p.pieces[0])] if p.rank > 2 else []
-    batch = p.first(0, batches[0]) if batches else "0"
+    batch = p.first(0, batches[0], 7) if batches else "0"
     k = p.loop("part", p.bytes, STEP)
     inside = e.depth
     if rounds:
@@ -45,8 +45,8 @@ def by_groups(e, op: Op) -> None:
         p.shut(inside)
         e.line(f"{e.use('warpgroup_fence')}();")
     i, j = p.loop("i", rows), p.loop("j", p.pieces[p.column], WIDEST // 8)
-    x = p.word(words, i, k) if words else _descriptor(e, p.tiles[0], batch, p.first(p.row, i, 7), k)
-    y = _descriptor(e, p.tiles[1], batch, p.first(p.column, j, 7), k)
+    x = p.word(words, i, k) if words else _descriptor(p, p.tiles[0], batch, p.row, i, k)
+    y = _descriptor(p, p.tiles[1], batch, p.column, j, k)
     first, add = plus(p.sums, p.register(*batches, i, j)), f"{k} != 0" if fresh else "1"
     e.line(f"{_multiply(e, p, columns, bool(words))}({first}, {x}, {y}, {add});")
     p.shut(inside if rounds else p.outer)
@@ -136,17 +136,19 @@ def products_wait(b: Builder, sums: Value) -> None:
     b.add("products_wait", (sums,), None)
 
 
-def _descriptor(e, operand: tuple[Placed, bool], batch: str, first: str, k: str) -> str:
-    """What tells the hardware where rows (or columns) from ``first`` on lie, from byte ``k`` on."""
+def _descriptor(p: Product, operand: tuple[Placed, bool], batch: str, d: int, piece: str, k: str) -> str:
+    """What tells the hardware where a warp-group's rows (or columns) of a piece lie, from byte ``k`` on: that of the
+    first, and how much further, in units of 16 bytes. (No bit of the one is in the other, so the swizzle is of both.)"""
     tile, straight = operand
-    row, byte = (
-        (first, k)
-        if straight
-        else (over(k, tile.dtype.itemsize), times(first if first == "0" else f"({first})", tile.dtype.itemsize))
-    )
-    width = min(128, tile.type.shape[tile.fast] * tile.dtype.itemsize)
-    describe = e.use(f"describe_{width}")
-    return f"{describe}({tile.at(e, batch, row, byte)}, {tile.rows * width})"
+    size, width = tile.dtype.itemsize, min(128, tile.type.shape[tile.fast] * tile.dtype.itemsize)
+
+    def place(first: str, k: str) -> tuple[str, str]:
+        return (first, k) if straight else (over(k, size), times(first if first == "0" else f"({first})", size))
+
+    start = tile.at(p.e, batch, *place(p.part(d, 7), "0"))
+    more = tile.offset(p.e, *place(p.piece(d, piece), k))
+    described = f"{p.e.use(f'describe_{width}')}({start}, {tile.rows * width})"
+    return described if more == "0" else f"{described} + ({more} >> 4)"
 
 
 def _listed(parts: list[str], pad: str) -> str:
