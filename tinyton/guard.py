@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from .arrays import host_spans, memory
-from .codegen.lower import origins
 from .dtypes import DType, bool_, unpack
 from .errors import TinytonError
+from .ir import origins
 from .ops import OPS
 from .replay import place
 

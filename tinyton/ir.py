@@ -11,7 +11,7 @@ A pass takes a Kernel and returns a new one; `verify` runs after each.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -174,6 +174,26 @@ def uses(kernel: Kernel) -> dict[Value, int]:
         for block in op.blocks:
             used += block.yields
     return Counter(used)
+
+
+def origins(kernel: Kernel, values: Iterable[Value], pointers: bool = False) -> set[Value]:
+    """The values, and all that they are made of, or the ``pointers`` of that."""
+    made_of: dict[Value, tuple[Value, ...]] = {}
+    for op in kernel.ops():
+        made_of |= {v: op.operands for v in op.results}
+        if op.name == "for":  # where it ends does not show in its counter
+            made_of[op.blocks[0].params[0]] = op.head[::2]
+        for start, param, end, result in op.carried:
+            made_of[param] = made_of[result] = (start, end)
+        if op.name == "if":
+            made_of |= {v: tuple(b.yields[k] for b in op.blocks) for k, v in enumerate(op.results)}
+    found, queue = set(), list(values)
+    while queue:
+        v = queue.pop()
+        if v not in found:
+            found.add(v)
+            queue += (x for x in made_of.get(v, ()) if x.type.pointer or not pointers)
+    return found
 
 
 def _print(kernel: Kernel) -> Iterator[str]:

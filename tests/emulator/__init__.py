@@ -38,6 +38,7 @@ KERNEL = [  # computes as nvcc is told to; what is not defined is poison, and wh
     *("-O0", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv", "-ftrivial-auto-var-init=pattern"),
     *("-fsanitize=alignment,bounds", "-fsanitize-undefined-trap-on-error", "-fstack-clash-protection"),
 ]
+BLOCKS = 3  # that run at a time, of those that stay
 SEED = int(os.environ.get("TINYTON_EMULATOR_SEED") or random.randrange(1 << 32))
 
 
@@ -117,7 +118,7 @@ class Executor:
 
     def build(self, low: Any) -> Any:
         kinds = "".join("P" if v.type.pointer else v.type.dtype.numpy.char for v in low.ir.params)
-        pack = struct.Struct(kinds + "i" * (low.programs_per_block > 1)).pack
+        pack = struct.Struct(kinds + "0i" * (low.programs_per_block > 1)).pack
         if low.maps:
             pack = Packer(low.maps, kinds, -(-struct.calcsize(kinds) // 64) * 64, self.tensor_map)
         return Loaded(load(low.source, low.symbol), pack, low)
@@ -133,10 +134,8 @@ class Executor:
 
     def launch(self, compiled: Any, grid: tuple[int, int, int], args: list, stream: Any = None) -> None:
         function, pack, low = compiled.loaded
-        x, *yz = grid
-        several = low.programs_per_block
-        packed = pack(*args, *[x] * (several > 1))
-        self.start(function, (-(-x // several), *yz), compiled.launch_block, packed, low.dynamic_shared)
+        packed = pack(*args) + struct.pack("i", grid[0]) * (low.programs_per_block > 1 or low.stays)
+        self.start(function, low.blocks(grid, BLOCKS), compiled.launch_block, packed, low.dynamic_shared)
 
     def start(self, function: Any, grid: tuple, block: tuple, packed: bytes, shared: int = 0) -> None:
         """Runs blocks of a function that `load` gave."""

@@ -223,10 +223,13 @@ class Executor:
         return compiled.loaded.function.local_size_bytes
 
     def occupancy(self, compiled: Any) -> Any:
+        return self.occupied(compiled.low, compiled.loaded.function)
+
+    def occupied(self, low: Any, function: Any) -> Any:
         from ..occupancy import occupancy
 
-        costs = compiled.low.block[0], compiled.registers, compiled.shared_bytes
-        return occupancy(*costs, self.per_sm, self.capability, compiled.programs_per_block)
+        costs = low.block[0], function.num_regs, low.shared_bytes
+        return occupancy(*costs, self.per_sm, self.capability, low.programs_per_block)
 
     def launch(self, compiled: Any, grid: tuple[int, int, int], args: list, stream: Any = None) -> None:
         loaded = compiled.loaded
@@ -376,13 +379,17 @@ class Loaded(Owned):
 
     def __init__(self, executor: Executor, module: Any, function: Any, binary: bytes, low: Any):
         super().__init__(executor, function, module)
-        self.binary, self.shared, self.programs = binary, low.dynamic_shared, low.programs_per_block
+        self.binary, self.shared, self.low = binary, low.dynamic_shared, low
+        self.counts = low.programs_per_block > 1  # whether it takes how many programs there are
+        self.most = 0  # blocks at a time
         kinds = "".join("P" if v.type.pointer else v.type.dtype.numpy.char for v in low.ir.params)
-        self.pack: Callable[..., bytes] = struct.Struct(kinds + "0i" * (self.programs > 1)).pack
+        self.pack: Callable[..., bytes] = struct.Struct(kinds + "0i" * self.counts).pack
         # >>> stage 9
         if low.maps:
             place = maps.offset(binary, low.symbol, len(low.ir.params), kinds)
             self.pack = maps.Packer(low.maps, kinds, place, maps.encoded)
+            self.counts = low.stays
+            self.most = executor.sm_count * executor.occupied(low, function).programs_per_sm if low.stays else 0
         # <<<
 
     @property
@@ -392,14 +399,13 @@ class Loaded(Owned):
     @property
     def start(self) -> Any:
         """Takes the grid, the block, the packed arguments, bytes of shared memory and the stream. The grid counts
-        programs, of which a block may hold several."""
-        launch, several = self.function._launch_kernel, self.programs
+        programs, of which a block may hold several, or run several."""
+        launch, blocks = self.function._launch_kernel, self.low.blocks
 
         def start(grid: tuple[int, int, int], block: Any, packed: bytes, shared: int, stream: Any) -> None:
-            x, y, z = grid
-            launch((-(-x // several), y, z), block, packed + INT(x), shared, stream)
+            launch(blocks(grid, self.most), block, packed + INT(grid[0]), shared, stream)
 
-        return launch if several == 1 else start
+        return start if self.counts else launch
 
 
 def compiler() -> str:

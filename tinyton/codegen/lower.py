@@ -17,13 +17,13 @@ from functools import partial
 # <<<
 from ..errors import Loc
 from ..frontend import Source, trace
-from ..ir import Block, Kernel, Op, Value, verify
+from ..ir import Block, Kernel, Op, Value, origins, verify
 from ..ops import OPS, mask_of
 from ..passes.axisinfo import Info, analyse
 
 # >>> stage 9
 from ..passes.boxes import Map
-from ..passes.feed import EXTRA, HELD, MOST, SHARED, SINCE, feed, unfed
+from ..passes.feed import EXTRA, HELD, MOST, SHARED, SINCE, feed, room_of_rings, unfed
 
 # <<<
 from ..passes.fold import drop_sure, fold
@@ -40,6 +40,10 @@ from ..passes.prefetch import prefetch
 # <<<
 # >>> stage 8
 from ..passes.products import products
+
+# <<<
+# >>> stage 9
+from ..passes.stay import stay
 
 # <<<
 # >>> stage 4
@@ -71,6 +75,7 @@ class Lowered:
     # >>> stage 9
     maps: tuple[Map, ...] = ()  # of arrays that a warp more copies boxes of
     plain: Callable[..., Lowered] | None = None  # gives the kernel without those
+    stays: bool = False  # whether blocks run one program after another: it takes their number after the maps
     # <<<
 
     @property
@@ -91,6 +96,17 @@ class Lowered:
             return self.threads + EXTRA, 1, 1
         # <<<
         return self.threads, self.programs_per_block, 1
+
+    def blocks(self, grid: tuple[int, int, int], most: int) -> tuple[int, int, int]:
+        """The blocks that run the programs of a grid. Those that stay are no more than run ``most`` at a time, and have
+        as many programs each as any other, if they can."""
+        x, y, z = grid
+        several = self.programs_per_block
+        # >>> stage 9
+        if self.stays and y * z == 1:
+            several = max(1, -(-x // most))
+        # <<<
+        return -(-x // several), y, z
 
     @property
     def source(self) -> str:
@@ -124,26 +140,6 @@ def front(source: Source, spec: Specialization) -> Kernel:
     if any(op.name == "and" for op in kernel.ops()):
         kernel = drop_sure(kernel, analyse(kernel, {}))
     return verify(fold(kernel), known)
-
-
-def origins(kernel: Kernel, values: Iterable[Value], pointers: bool = False) -> set[Value]:
-    """The values, and all that they are made of, or the ``pointers`` of that."""
-    made_of: dict[Value, tuple[Value, ...]] = {}
-    for op in kernel.ops():
-        made_of |= {v: op.operands for v in op.results}
-        if op.name == "for":  # where it ends does not show in its counter
-            made_of[op.blocks[0].params[0]] = op.head[::2]
-        for start, param, end, result in op.carried:
-            made_of[param] = made_of[result] = (start, end)
-        if op.name == "if":
-            made_of |= {v: tuple(b.yields[k] for b in op.blocks) for k, v in enumerate(op.results)}
-    found, queue = set(), list(values)
-    while queue:
-        v = queue.pop()
-        if v not in found:
-            found.add(v)
-            queue += (x for x in made_of.get(v, ()) if x.type.pointer or not pointers)
-    return found
 
 
 def divisors_that_matter(
@@ -245,6 +241,7 @@ def _lower(
     stages: int | None,
     programs: int = 1,
     fed: bool | str = True,
+    stays: bool = True,
 ) -> Lowered:
     # >>> stage 9
     plain = kernel
@@ -257,7 +254,10 @@ def _lower(
     if isinstance(fed, str):
         kernel = unfed(kernel, fed)
     elif fed and dialect.arch == SINCE and dialect.alone and programs == 1 and threads + EXTRA <= MOST:
-        kernel, maps, needs = feed(kernel, spec.divisors(), stages)
+        one, stays = kernel, stays and (other := stay(kernel)) is not None
+        kernel, maps, needs = feed(other if stays else one, spec.divisors(), stages)
+        if stays and not maps:
+            kernel, maps, needs = feed(one, spec.divisors(), stages)
     kernel = pipeline(kernel, stages) if dialect.arch >= AHEAD else kernel
     # <<<
     # >>> stage 7
@@ -294,17 +294,19 @@ def _lower(
         return _lower(plain, spec, threads, dialect, attribute, stages, fed="a warp more would leave too few registers")
     if maps:
         bounds = bounds[0] + EXTRA, *bounds[1:]
-        emitter.maps = tuple(f"{m.name}_map" for m in maps)
+        emitter.maps, emitter.stays = tuple(f"{m.name}_map" for m in maps), stays
     # <<<
     lines = emitter.kernel_text(attribute(*bounds))
     made = kernel.name, emitter.symbol, plan.kernel, plan, lines, threads, emitter.shared_bytes, emitter.sizes
     # >>> stage 9
     used |= needs
     without = partial(_lower, plain, threads=threads, dialect=dialect, attribute=attribute, stages=stages)
+    if maps and stays and SHARED // emitter.shared_bytes < min(2, SHARED // room_of_rings(plan.kernel)):
+        return without(spec, stays=False)  # for two at once, of which one stores while the other multiplies
     if maps and emitter.shared_bytes > SHARED:
         return without(spec, fed="its tiles leave no room in shared memory for those of a loop around it")
     other = partial(without, spec.only(used)) if maps else None  # which serves what this one does
-    return Lowered(*made, stored_params(kernel), used, programs, maps, other)
+    return Lowered(*made, stored_params(kernel), used, programs, maps, other, bool(maps) and stays)
     # === before
     # return Lowered(*made, stored_params(kernel), used, programs)
     # <<<

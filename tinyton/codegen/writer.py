@@ -72,6 +72,7 @@ class Writer:
         self.turns: list[str] = []
         # >>> stage 9
         self.maps: tuple[str, ...] = ()  # of arrays, which the kernel takes after all else
+        self.stays = False  # whether blocks run one program after another
         # <<<
         self.round = 0  # how deep the body of the innermost loop is
         self.met = False  # whether the threads have waited for each other in this round
@@ -253,7 +254,7 @@ class Writer:
         return "program" if axis == 0 and self.programs > 1 else self.dialect.program_id[axis]
 
     def num_programs(self, axis: int) -> str:
-        return "programs" if axis == 0 and self.programs > 1 else self.dialect.num_programs[axis]
+        return "programs" if axis == 0 and (self.programs > 1 or self.stays) else self.dialect.num_programs[axis]
 
     def place(self) -> tuple[str, ...]:
         """The program's place in the grid, for helper functions too."""
@@ -325,6 +326,7 @@ class Writer:
         # >>> stage 9
         self.maps = tuple(map(self.fresh, self.maps))
         params += [f"const __grid_constant__ {self.use('TensorMap')} {name}" for name in self.maps]
+        params += ["const int programs"] * self.stays
         # <<<
         self.block(self.kernel.body)
         self.close()

@@ -54,6 +54,31 @@ def num_programs(b: Builder, axis: int = 0) -> Value:
     return b.add("num_programs", (), Type(int32), axis=_axis(axis))
 
 
+# >>> stage 9
+@op(
+    numpy=lambda run, op: np.int32(run.program[0]),
+    emit=lambda e, op: e.dialect.program_id[0],
+    kind="index",
+    cheap=True,
+    public=False,
+)
+def block(b: Builder) -> None:
+    """Which block of threads this is, of those that run one program after another. (Where each runs one, its
+    number.)"""
+
+
+@op(
+    numpy=lambda run, op: np.int32(run.grid[0]),
+    emit=lambda e, op: e.dialect.num_programs[0],
+    kind="index",
+    cheap=True,
+    public=False,
+)
+def blocks(b: Builder) -> None:
+    """How many those are."""
+
+
+# <<<
 def _arange(run, op):
     return np.arange(op.attrs["start"], op.attrs["start"] + op.result.type.shape[0], dtype=np.int32)
 

@@ -164,8 +164,8 @@ def _endless(op: Op, v: Value, xs: tuple[Info, ...]) -> Info:
     if op.name == "arange":
         start: int = op.attrs["start"]  # type: ignore[assignment]
         return Info((1,), power(start), start, start + t.shape[0] - 1)
-    if op.name in ("program_id", "num_programs"):
-        return Info((), 1, int(op.name == "num_programs"), (1 << 31) - 1)
+    if op.name in ("program_id", "num_programs", "block", "blocks"):
+        return Info((), 1, int(op.name in ("num_programs", "blocks")), (1 << 31) - 1)
     if op.name in HINTS:
         return _promised(op, xs[0])
     if op.name in ("convert", "within"):

@@ -12,6 +12,7 @@ from ..dtypes import int32, int64
 from ..ir import Block, Builder, Kernel, Op, Type, Value, uses, walk
 from ..ops import OPS
 from ..ops.feed import Ring
+from ..ops.tensor import size
 from .axisinfo import analyse
 from .boxes import Box, Boxes, Map, Sum, described
 from .fold import fold
@@ -87,6 +88,12 @@ def feed(
     if why and not maps:
         kernel = replace(kernel, body=_each(kernel.body, _telling(why)))
     return kernel, maps, frozenset(boxes().needs if boxes.cache_info().currsize else ())
+
+
+def room_of_rings(kernel: Kernel) -> int:
+    """Bytes of shared memory of all places of its rings."""
+    (rings,) = (op.attrs["rings"].values() for op in kernel.body.ops if op.name == "produce")  # type: ignore[attr-defined]
+    return sum(ring.stages * sum(map(size, ring.types)) for ring in rings)
 
 
 def unfed(kernel: Kernel, why: str) -> Kernel:

@@ -169,7 +169,7 @@ def fences(kernel: Kernel, layouts: dict[Op, Layout], facts: dict[Value, Info]) 
 
     def walk(block: Block, before: frozenset[Access]) -> frozenset[Access]:
         for op in block.ops:
-            if op.name in LOOPS:
+            if op.name in LOOPS and "programs" not in op.attrs:  # which may overtake each other
                 rounds, inner = Rounds(op, facts), walk(op.blocks[0], before)
                 inner = {rounds.again(a) for a in inner}
                 before |= walk(op.blocks[0], before | inner)  # a round follows a round, or there is none
