@@ -98,6 +98,13 @@ def executor(request, monkeypatch):
     return request.param
 
 
+@pytest.fixture(params=[*EMULATED, *{"cuda"}.intersection(EXECUTORS)])
+def card(request, monkeypatch):
+    """Each executor that runs CUDA's text: the emulator, and the GPU."""
+    choose(request.param, monkeypatch)
+    return tt.backends.current()
+
+
 @pytest.fixture(params=mappings(None, 1, 2, 4, 8))
 def mapping(request, monkeypatch):
     """Each executor with each thread mapping, by name and number of warps; launch with ``num_warps=mapping.warps``."""

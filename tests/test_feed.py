@@ -7,7 +7,7 @@ from test_tensor import SIGNATURE, TYPES, attention, close, lowered, matmul
 
 import tinyton as tt
 import tinyton.tile as ct
-from conftest import EMULATED, choose, kernel
+from conftest import kernel
 from tinyton.backends import nvcc
 from tinyton.codegen import lower
 from tinyton.explain import layouts
@@ -18,16 +18,14 @@ PLAIN = {"BM": 64, "BN": 64, "BK": 32, "TA": 0, "TB": 0, "MASK": 1, "SUM": tt.fl
 
 
 @pytest.fixture
-def fed(monkeypatch):
-    """The emulator, where all loops are fed that can be; gives how many kernels were."""
-    if not EMULATED:
-        pytest.skip("there is no emulator on this machine")
-    choose("emulator", monkeypatch)
+def fed(card, monkeypatch):
+    """A card where all loops are fed that can be; gives how many maps each kernel took."""
+    if card.dialect.arch != feed.SINCE:
+        pytest.skip("this GPU does not have the copies")
     monkeypatch.setattr(feed, "ALWAYS", True)
-    executor = tt.backends.current()
-    key, build, count = executor.key(), executor.build, []
-    monkeypatch.setattr(executor, "key", lambda: f"{key} fed")
-    monkeypatch.setattr(executor, "build", lambda low: (count.append(len(low.maps)), build(low))[1])
+    key, build, count = card.key(), card.build, []
+    monkeypatch.setattr(card, "key", lambda: f"{key} fed")
+    monkeypatch.setattr(card, "build", lambda low: (count.append(len(low.maps)), build(low))[1])
     return count
 
 

@@ -27,7 +27,8 @@ RESERVED = set(
     threadIdx blockIdx blockDim gridDim warpSize uchar ushort uint ulong size_t NAN INFINITY linux unix i386 vector
     pipe quad complex imaginary read_only write_only read_write sampler_t typeof concept requires consteval constinit
     static_assert static_cast const_cast dynamic_cast reinterpret_cast thread_local and_eq or_eq not_eq xor_eq
-    barrier get_group_id get_num_groups get_local_id shared_memory scratch leader program programs NULL EOF MAXFLOAT""".split()
+    barrier get_group_id get_num_groups get_local_id shared_memory scratch program programs NULL EOF MAXFLOAT
+    leader""".split()
 )
 CALLED = {name for name, e in OPS.items() if e.rule.__module__.endswith((".ops.math", ".ops.functions"))}
 CALLED |= {"fma", "fmax", "fmin", "fmod", "fabs", "floor", "copysign", "mul_hi"}

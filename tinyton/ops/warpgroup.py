@@ -138,7 +138,7 @@ def products_wait(b: Builder, sums: Value) -> None:
 
 def _descriptor(p: Product, operand: tuple[Placed, bool], batch: str, d: int, piece: str, k: str) -> str:
     """What tells the hardware where a warp-group's rows (or columns) of a piece lie, from byte ``k`` on: that of the
-    first, and how much further, in units of 16 bytes. (No bit of the one is in the other, so the swizzle is of both.)"""
+    first, and how much further, in units of 16 bytes. (The two have no bit in common, so each may be swizzled.)"""
     tile, straight = operand
     size, width = tile.dtype.itemsize, min(128, tile.type.shape[tile.fast] * tile.dtype.itemsize)
 
