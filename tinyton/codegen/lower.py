@@ -23,7 +23,7 @@ from ..passes.axisinfo import Info, analyse
 
 # >>> stage 9
 from ..passes.boxes import Map
-from ..passes.feed import EXTRA, HELD, MOST, SHARED, SINCE, feed, room_of_rings, unfed
+from ..passes.feed import EXTRA, HELD, MOST, SHARED, SINCE, TIGHT, feed, room_of_rings, shares, unfed
 
 # <<<
 from ..passes.fold import drop_sure, fold
@@ -72,6 +72,7 @@ class Lowered:
     stored: frozenset[str]
     divisors_used: frozenset[str]
     programs_per_block: int = 1
+    extra: int = 0  # threads that feed the others
     # >>> stage 9
     maps: tuple[Map, ...] = ()  # of arrays that a warp more copies boxes of
     plain: Callable[..., Lowered] | None = None  # gives the kernel without those
@@ -91,11 +92,7 @@ class Lowered:
     @property
     def block(self) -> tuple[int, int, int]:
         """The threads of a block: those of a program, and its programs."""
-        # >>> stage 9
-        if self.maps:
-            return self.threads + EXTRA, 1, 1
-        # <<<
-        return self.threads, self.programs_per_block, 1
+        return self.threads + self.extra, self.programs_per_block, 1
 
     def blocks(self, grid: tuple[int, int, int], most: int) -> tuple[int, int, int]:
         """The blocks that run the programs of a grid. Those that stay are no more than run ``most`` at a time, and have
@@ -293,7 +290,8 @@ def _lower(
     if maps and threads > BLOCK and most * threads > HELD:
         return _lower(plain, spec, threads, dialect, attribute, stages, fed="a warp more would leave too few registers")
     if maps:
-        bounds = bounds[0] + EXTRA, *bounds[1:]
+        emitter.extra, emitter.registers = shares(threads) if most > TIGHT else (EXTRA, 0)
+        bounds = bounds[0] + emitter.extra, *bounds[1:]
         emitter.maps, emitter.stays = tuple(f"{m.name}_map" for m in maps), stays
     # <<<
     lines = emitter.kernel_text(attribute(*bounds))
@@ -306,7 +304,7 @@ def _lower(
     if maps and emitter.shared_bytes > SHARED:
         return without(spec, fed="its tiles leave no room in shared memory for those of a loop around it")
     other = partial(without, spec.only(used)) if maps else None  # which serves what this one does
-    return Lowered(*made, stored_params(kernel), used, programs, maps, other, bool(maps) and stays)
+    return Lowered(*made, stored_params(kernel), used, programs, emitter.extra, maps, other, bool(maps) and stays)
     # === before
     # return Lowered(*made, stored_params(kernel), used, programs)
     # <<<

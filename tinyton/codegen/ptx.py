@@ -231,6 +231,14 @@ struct __align__(64) TensorMap {{ unsigned long long words[16]; }};  // of an ar
         "bra again;\\n"
         "over_now: }}" :: "r"(shared_address(at)), "r"(parity) : "memory");
 }}""",
+    "registers_given": """
+template <int KEPT> {fn} void registers_given() {{  // a group of warps gives registers away, and keeps so many a thread
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(KEPT));
+}}""",
+    "registers_taken": """
+template <int HELD> {fn} void registers_taken() {{  // a group of warps waits for so many a thread
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(HELD));
+}}""",
     "threads_meet": """
 template <int THREADS> {fn} void threads_meet() {{  // those that multiply
     asm volatile("bar.sync 1, %0;" :: "n"(THREADS) : "memory");

@@ -73,6 +73,7 @@ class Writer:
         self.turns: list[str] = []
         # >>> stage 9
         self.maps: tuple[str, ...] = ()  # of arrays, which the kernel takes after all else
+        self.extra = self.registers = 0  # threads that feed the others, and what they let those have, if anything
         self.stays = False  # whether blocks run one program after another
         # <<<
         self.round = 0  # how deep the body of the innermost loop is

@@ -12,6 +12,7 @@ from . import op
 from .tensor import Placed, plus, size
 
 WARP = 32
+FEW = 24  # registers of a thread that feeds others, where those need many
 
 
 class Ring(NamedTuple):
@@ -76,6 +77,8 @@ def _emit_produce(e, op):
     e.shut()
     e.line(e.dialect.barrier)
     e.open(f"if ({e.leader()} >= {e.threads}) {{  // the warp that has tiles copied, by its first thread")
+    if e.registers:
+        e.line(f"{e.use('registers_given')}<{FEW}>();")
     e.open(f"if (thread == {e.threads}) {{")
     for name in e.maps:
         e.line(f"{e.use('map_needed')}(&{name});")
@@ -83,6 +86,8 @@ def _emit_produce(e, op):
     e.shut()
     e.line("return;")
     e.shut()
+    if e.registers:
+        e.line(f"{e.use('registers_taken')}<{e.registers}>();")
     e.dialect = e.dialect._replace(barrier=f"{e.use('threads_meet')}<{e.threads}>();")
 
 

@@ -11,7 +11,7 @@ from functools import cache
 from ..dtypes import int32, int64
 from ..ir import Block, Builder, Kernel, Op, Type, Value, uses, walk
 from ..ops import OPS
-from ..ops.feed import Ring
+from ..ops.feed import FEW, Ring
 from ..ops.tensor import size
 from .axisinfo import analyse
 from .boxes import Box, Boxes, Map, Sum, described
@@ -20,8 +20,10 @@ from .pipeline import _fitting, _loads, _patient
 
 SINCE = 90  # the architecture that has such copies
 EXTRA = 32  # threads
+GROUP = 128  # as many, where the others need the registers of all: a group of warps gives away what it has
 MOST = 1024  # of a block
 SHARED = 227 * 1024  # bytes of shared memory that it has for a block
+TIGHT = 1800  # bytes of tiles that a thread holds at a time: with more, 168 registers are few
 HELD = 2100 * 256  # bytes of tiles that threads hold at a time: with more, registers are short (which come for 4 warps)
 ALWAYS = True  # for loops that do not say
 PLAIN = ("for", "while", "if", "store", "assume")  # effects that the copies may pass
@@ -94,6 +96,16 @@ def room_of_rings(kernel: Kernel) -> int:
     """Bytes of shared memory of all places of its rings."""
     (rings,) = (op.attrs["rings"].values() for op in kernel.body.ops if op.name == "produce")  # type: ignore[attr-defined]
     return sum(ring.stages * sum(map(size, ring.types)) for ring in rings)
+
+
+def shares(threads: int) -> tuple[int, int]:
+    """How many threads feed ``threads`` that need many registers, and how many of those each of the others takes then:
+    of 65,536, a block has as many for each of its threads, by eights; 0 if it has the most that a thread can have."""
+    groups = threads // GROUP
+    if threads % GROUP or groups < 2 or threads + GROUP > MOST:
+        return EXTRA, 0
+    each = 65536 // (threads + GROUP) // 8 * 8
+    return GROUP, ((groups + 1) * each - FEW) // groups // 8 * 8
 
 
 def unfed(kernel: Kernel, why: str) -> Kernel:
