@@ -9,7 +9,7 @@ import tinyton as tt
 import tinyton.tile as ct
 from conftest import kernel
 from tinyton.backends import nvcc
-from tinyton.codegen import lower
+from tinyton.codegen import lower as lower_module
 from tinyton.explain import layouts
 from tinyton.ir import Type, Value
 from tinyton.passes import boxes, feed
@@ -274,7 +274,7 @@ def test_what_takes_most_registers_is_copied_by_all(monkeypatch):
     wide = {"BM": 128, "BN": 256, "BK": 32, "SUM": tt.float32}
     found = low(monkeypatch, threads=256, **wide)  # the sums, in memory's layout too, and as the loop begins
     assert found.maps and "too few registers" not in layouts(found)
-    monkeypatch.setattr(lower, "HELD", 256 * 512)
+    monkeypatch.setattr(lower_module, "HELD", 256 * 512)
     found = low(monkeypatch, threads=256, **wide)
     assert not found.maps and "too few registers" in layouts(found)
 
@@ -387,12 +387,21 @@ def k(a, b, c, M, N, K, BM: tt.constexpr, BN: tt.constexpr, BK: tt.constexpr, HO
 
 @pytest.mark.nvcc
 @pytest.mark.skipif(nvcc.find("ptxas") is None, reason="nvcc is not installed: pip install 'tinyton[nvcc]'")
-def test_a_warp_more_finds_registers():
-    """Each quarter of a multiprocessor has 16,384, and of nine warps, one has three."""
+def test_warps_more_find_registers():
+    """Each quarter of a multiprocessor has 16,384, and of twelve warps, one has three."""
     types = SIGNATURE | {"a": "*float32:16", "b": "*float32:16"}
     words = PLAIN | {"BM": 128, "BN": 256, "BK": 32, "PRECISION": "tf32", "num_warps": 8, "num_stages": 3}
     built = tt.compile(matmul, types, target="sm_90a", share=False, maps=True, **words)
-    assert built.reqntid == (288, 1, 1) and built.registers * 3 * 32 <= 16384
+    assert built.reqntid == (384, 1, 1) and built.registers * 3 * 32 <= 16384 and not built.spills
+
+
+@pytest.mark.parametrize("warps", [8, 16])
+def test_a_group_of_warps_gives_its_registers_away(fed, card, warps, rng, monkeypatch):
+    monkeypatch.setattr(lower_module, "TIGHT", 0)
+    key = card.key()
+    monkeypatch.setattr(card, "key", lambda: f"{key} tight")
+    close(*product(np.float16, (300, 80, 112), (256, 64, 32), rng, num_warps=warps))
+    assert fed == [2] and [feed.shares(n) for n in (128, 256, 512)] == [(32, 0), (128, 240), (128, 112)]
 
 
 def test_the_plain_way_knows_no_more_of_arguments_than_the_fed_one(fed, rng):

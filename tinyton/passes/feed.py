@@ -26,7 +26,7 @@ SHARED = 227 * 1024  # bytes of shared memory that it has for a block
 TIGHT = 1800  # bytes of tiles that a thread holds at a time: with more, 168 registers are few
 HELD = 2100 * 256  # bytes of tiles that threads hold at a time: with more, registers are short (which come for 4 warps)
 ALWAYS = True  # for loops that do not say
-PLAIN = ("for", "while", "if", "store", "assume")  # effects that the copies may pass
+PLAIN = ("for", "while", "if", "store", "assume")  # effects that the copies may pass; and atomics that tell nothing
 SAYS = ("warp_specialize", "allow_tma")
 Change = Callable[[Op], list[Op] | None]
 
@@ -147,7 +147,8 @@ def _split(
     kernel: Kernel, found: dict[Op, Fed], why: dict[Op, str], count_of: dict[Value, int]
 ) -> tuple[Kernel, tuple[Map, ...]]:
     waits = [op.name for op in kernel.ops() if op.attrs.get("volatile")]  # for others, maybe, as the copies would not
-    if others := waits + [op.name for op in kernel.ops() if OPS[op.name].effect and op.name not in PLAIN]:
+    effects = [op for op in kernel.ops() if OPS[op.name].effect and op.name not in PLAIN]
+    if others := waits + [op.name for op in effects if op.results or not OPS[op.name].writes]:
         raise Unfed(f"the kernel has other effects: {others[0]}")
     rings: dict[int, Ring] = {}
     maps: list[Map] = []
