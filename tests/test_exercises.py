@@ -1,6 +1,7 @@
 """The checker of the exercises, checked: references pass, skeletons fail in words that help, mutants are rejected."""
 
 import json
+import os
 import re
 from dataclasses import replace
 
@@ -185,7 +186,7 @@ def test_a_notebook_runs_from_top_to_bottom(monkeypatch, tmp_path):
     from nbclient import NotebookClient
 
     monkeypatch.setenv("TINYTON_PROGRESS", str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(book.FOLDER.parent))
+    monkeypatch.setenv("PYTHONPATH", str(book.FOLDER.parent), prepend=os.pathsep)
     stem = "02_a_tile_not_a_thread"
     for solved, said in ((True, "passed. Ours:"), (False, "not yet: not started")):
         nb = nbformat.reads(press.notebook(stem), 4)

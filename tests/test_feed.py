@@ -151,8 +151,31 @@ def test_blocks_that_run_one_program_after_another(fed, inner, more, rng, monkey
         np.testing.assert_allclose(rows, np.array(sums) + 9, rtol=1e-2, atol=5e-2)
     types = {x: "*float16:16" for x in ("a", "b", "bias", "c")} | {"rows": "*float32:16"}
     found = low(monkeypatch, STAYING, types | dict.fromkeys("MNK", "int32:16"), **words)
-    assert found.maps and found.stays is ("one program after another" in layouts(found)) is (more == 0)
+    assert found.maps and found.stays == ("one program after another" in layouts(found)) == (more == 0)
     assert found.blocks((9, 1, 1), 4) == ((3 if more == 0 else 9), 1, 1) and found.blocks((9, 2, 1), 4) == (9, 2, 1)
+
+
+def test_blocks_that_run_one_program_after_another_of_a_grid_of_three_axes(fed, rng, monkeypatch):
+    k = kernel(
+        f"""
+@tt.jit
+{matmul.src}""".replace(
+            "    i = ",
+            """
+    a += tt.program_id(2) * M * K
+    b += tt.program_id(2) * K * N
+    c += tt.program_id(2) * M * N
+    tt.store(at + tt.program_id(0) + 10 * tt.program_id(1) + 100 * tt.program_id(2), tt.num_programs(1))
+    i = """,
+            1,
+        ).replace("c, M", "c, at, M")
+    )
+    a, b = halves(rng, 2, 80, 48), halves(rng, 2, 48, 144)
+    c, at = np.full((2, 80, 144), np.nan, np.float32), np.zeros(130, np.int32)
+    k[2, 3, 2](a, b, c, at, 80, 144, 48, **PLAIN)
+    np.testing.assert_allclose(c, a.astype(float) @ b.astype(float), rtol=1e-3, atol=1e-2)
+    assert fed == [2] and np.flatnonzero(at).tolist() == [0, 1, 10, 11, 20, 21, 100, 101, 110, 111, 120, 121]
+    assert set(at[at > 0]) == {3} and low(monkeypatch).stays == 3
 
 
 @pytest.mark.parametrize("stages", [2, 3])

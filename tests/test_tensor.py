@@ -80,6 +80,11 @@ def close(got, want, sizes, unit=2.0**-20):
     assert (np.abs(got - want) <= unit * sizes).all(), np.abs((got - want) / sizes).max()
 
 
+def unit_of_bytes(card, best):
+    """Warp-groups of an H200 keep 13 bits behind the point where they add up float8, which the emulator does not."""
+    return 2.0**-11 if (card.name, best) == ("cuda", "wgmma") else 2.0**-20
+
+
 SHAPES = {
     "outer": [((64, 64, 96), (32, 64, 32)), ((64, 128, 64), (64, 128, 32))],
     "mma": [((64, 64, 96), (32, 64, 32)), ((32, 32, 64), (16, 16, 64)), ((64, 128, 64), (64, 128, 32))],
@@ -97,10 +102,11 @@ def test_either_operand_may_be_turned(best, size, tile, turned, rng):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("best", CARDS, indirect=True)
-def test_kinds(best, kind, rng):
+def test_kinds(best, card, kind, rng):
     got, want, sizes = multiply(kind, (64, 64, 96), (64, 64, 32), rng, precision="tf32")
     if kind in FLOATS:
-        close(got, want, sizes, 2.0**-10 if kind == "float32" and best != "outer" else 2.0**-20)
+        unit = unit_of_bytes(card, best) if kind in BYTES else 2.0**-20
+        close(got, want, sizes, 2.0**-10 if kind == "float32" and best != "outer" else unit)
     else:
         np.testing.assert_array_equal(got, want)
 
@@ -116,8 +122,8 @@ def test_wide_kinds_turned(best, turned, rng):
 @pytest.mark.parametrize("turned", TURNED, ids=WORDS)
 @pytest.mark.parametrize("kind", BYTES)
 @pytest.mark.parametrize("best", CARDS, indirect=True)
-def test_float8_turned(best, kind, turned, rng):
-    close(*multiply(kind, (128, 64, 128), (64, 64, 64), rng, turned, num_warps=4))
+def test_float8_turned(best, card, kind, turned, rng):
+    close(*multiply(kind, (128, 64, 128), (64, 64, 64), rng, turned, num_warps=4), unit_of_bytes(card, best))
     close(*multiply(kind, (50, 40, 72), (32, 32, 32), rng, turned, True, num_warps=2))
 
 

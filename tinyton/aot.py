@@ -104,8 +104,8 @@ def compile(  # noqa: A001  (tt.compile)
     With ``share``, programs of small tiles share a block as in tinyton's own launches: if ``programs_per_block`` is
     more than 1, the grid's x is divided by it, rounded up, and the undivided x follows the arguments as an int32.
     With ``maps``, loops may be fed by copies of boxes, as in tinyton's own launches: then tensor maps of arrays follow
-    the arguments, as ``low.maps`` describes them; and where blocks run one program after another (``low.stays``), the
-    grid's x as an int32, for which the grid may be smaller.
+    the arguments, as ``low.maps`` describes them; and where blocks run one program after another, the extents of the
+    first ``low.stays`` axes of the grid, as int32: the grid itself may be smaller, and has one axis if those are three.
 
     >>> import tinyton as tt
     >>> @tt.jit

@@ -71,7 +71,7 @@ def layouts(low: Any) -> str:
         if (width := low.plan.vectors.get(op, 1)) > 1:
             widths.append(f"{op.name} in line {op.loc.line}: {width} elements at once")
         # >>> stage 8
-        if how := op.attrs.get("how"):
+        if op.name == "matmul" and (how := op.attrs.get("how")):
             widths.append(f"{op.name} in line {op.loc.line}: {WAYS[how]}: {op.attrs['why']}")
         # <<<
         # >>> stage 9

@@ -134,7 +134,8 @@ class Executor:
 
     def launch(self, compiled: Any, grid: tuple[int, int, int], args: list, stream: Any = None) -> None:
         function, pack, low = compiled.loaded
-        packed = pack(*args) + struct.pack("i", grid[0]) * (low.programs_per_block > 1 or low.stays)
+        counts = grid[: 1 if low.programs_per_block > 1 else low.stays]
+        packed = pack(*args) + struct.pack("i" * len(counts), *counts)
         self.start(function, low.blocks(grid, BLOCKS), compiled.launch_block, packed, low.dynamic_shared)
 
     def start(self, function: Any, grid: tuple, block: tuple, packed: bytes, shared: int = 0) -> None:

@@ -33,7 +33,6 @@ from . import maps  # isort: skip
 
 # <<<
 
-INT = struct.Struct("i").pack
 FLAGS = ["-fmad=false", "-std=c++17"]
 FAULTS = re.compile(  # what the driver says of errors that leave a context unusable
     r"illegal|misaligned|invalid (program counter|address space)|address space|launch failure|stack error|timed out"
@@ -380,7 +379,7 @@ class Loaded(Owned):
     def __init__(self, executor: Executor, module: Any, function: Any, binary: bytes, low: Any):
         super().__init__(executor, function, module)
         self.binary, self.shared, self.low = binary, low.dynamic_shared, low
-        self.counts = low.programs_per_block > 1  # whether it takes how many programs there are
+        self.counts = int(low.programs_per_block > 1)  # of how many axes it takes how many programs there are
         self.most = 0  # blocks at a time
         kinds = "".join("P" if v.type.pointer else v.type.dtype.numpy.char for v in low.ir.params)
         self.pack: Callable[..., bytes] = struct.Struct(kinds + "0i" * self.counts).pack
@@ -400,10 +399,10 @@ class Loaded(Owned):
     def start(self) -> Any:
         """Takes the grid, the block, the packed arguments, bytes of shared memory and the stream. The grid counts
         programs, of which a block may hold several, or run several."""
-        launch, blocks = self.function._launch_kernel, self.low.blocks
+        launch, blocks, counts = self.function._launch_kernel, self.low.blocks, struct.Struct("i" * self.counts).pack
 
         def start(grid: tuple[int, int, int], block: Any, packed: bytes, shared: int, stream: Any) -> None:
-            launch(blocks(grid, self.most), block, packed + INT(grid[0]), shared, stream)
+            launch(blocks(grid, self.most), block, packed + counts(*grid[: self.counts]), shared, stream)
 
         return start if self.counts else launch
 

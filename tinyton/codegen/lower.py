@@ -76,7 +76,9 @@ class Lowered:
     # >>> stage 9
     maps: tuple[Map, ...] = ()  # of arrays that a warp more copies boxes of
     plain: Callable[..., Lowered] | None = None  # gives the kernel without those
-    stays: bool = False  # whether blocks run one program after another: it takes their number after the maps
+    stays: int = (
+        0  # where blocks run one program after another, of how many axes: it takes their extents after the maps
+    )
     # <<<
 
     @property
@@ -100,6 +102,8 @@ class Lowered:
         x, y, z = grid
         several = self.programs_per_block
         # >>> stage 9
+        if self.stays == 3:
+            x, y, z = x * y * z, 1, 1
         if self.stays and y * z == 1:
             several = max(1, -(-x // most))
         # <<<
@@ -238,7 +242,7 @@ def _lower(
     stages: int | None,
     programs: int = 1,
     fed: bool | str = True,
-    stays: bool = True,
+    stays: int = 1,
 ) -> Lowered:
     # >>> stage 9
     plain = kernel
@@ -251,8 +255,9 @@ def _lower(
     if isinstance(fed, str):
         kernel = unfed(kernel, fed)
     elif fed and dialect.arch == SINCE and dialect.alone and programs == 1 and threads + EXTRA <= MOST:
-        one, stays = kernel, stays and (other := stay(kernel)) is not None
-        kernel, maps, needs = feed(other if stays else one, spec.divisors(), stages)
+        one, staying = kernel, stay(kernel) if stays else None
+        kernel, stays = staying or (one, 0)
+        kernel, maps, needs = feed(kernel, spec.divisors(), stages)
         if stays and not maps:
             kernel, maps, needs = feed(one, spec.divisors(), stages)
     kernel = pipeline(kernel, stages) if dialect.arch >= AHEAD else kernel
@@ -300,11 +305,11 @@ def _lower(
     used |= needs
     without = partial(_lower, plain, threads=threads, dialect=dialect, attribute=attribute, stages=stages)
     if maps and stays and SHARED // emitter.shared_bytes < min(2, SHARED // room_of_rings(plan.kernel)):
-        return without(spec, stays=False)  # for two at once, of which one stores while the other multiplies
+        return without(spec, stays=0)  # for two at once, of which one stores while the other multiplies
     if maps and emitter.shared_bytes > SHARED:
         return without(spec, fed="its tiles leave no room in shared memory for those of a loop around it")
     other = partial(without, spec.only(used)) if maps else None  # which serves what this one does
-    return Lowered(*made, stored_params(kernel), used, programs, emitter.extra, maps, other, bool(maps) and stays)
+    return Lowered(*made, stored_params(kernel), used, programs, emitter.extra, maps, other, stays if maps else 0)
     # === before
     # return Lowered(*made, stored_params(kernel), used, programs)
     # <<<

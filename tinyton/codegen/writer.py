@@ -28,7 +28,7 @@ RESERVED = set(
     pipe quad complex imaginary read_only write_only read_write sampler_t typeof concept requires consteval constinit
     static_assert static_cast const_cast dynamic_cast reinterpret_cast thread_local and_eq or_eq not_eq xor_eq
     barrier get_group_id get_num_groups get_local_id shared_memory scratch program programs NULL EOF MAXFLOAT
-    leader""".split()
+    leader programs_y programs_z""".split()
 )
 CALLED = {name for name, e in OPS.items() if e.rule.__module__.endswith((".ops.math", ".ops.functions"))}
 CALLED |= {"fma", "fmax", "fmin", "fmod", "fabs", "floor", "copysign", "mul_hi"}
@@ -74,7 +74,7 @@ class Writer:
         # >>> stage 9
         self.maps: tuple[str, ...] = ()  # of arrays, which the kernel takes after all else
         self.extra = self.registers = 0  # threads that feed the others, and what they let those have, if anything
-        self.stays = False  # whether blocks run one program after another
+        self.stays = 0  # where blocks run one program after another, of how many axes
         # <<<
         self.round = 0  # how deep the body of the innermost loop is
         self.met = False  # whether the threads have waited for each other in this round
@@ -256,7 +256,8 @@ class Writer:
         return "program" if axis == 0 and self.programs > 1 else self.dialect.program_id[axis]
 
     def num_programs(self, axis: int) -> str:
-        return "programs" if axis == 0 and (self.programs > 1 or self.stays) else self.dialect.num_programs[axis]
+        passed = axis < (1 if self.programs > 1 else self.stays)
+        return ("programs", "programs_y", "programs_z")[axis] if passed else self.dialect.num_programs[axis]
 
     def place(self) -> tuple[str, ...]:
         """The program's place in the grid, for helper functions too."""
@@ -328,7 +329,7 @@ class Writer:
         # >>> stage 9
         self.maps = tuple(map(self.fresh, self.maps))
         params += [f"const __grid_constant__ {self.use('TensorMap')} {name}" for name in self.maps]
-        params += ["const int programs"] * self.stays
+        params += [f"const int {self.num_programs(axis)}" for axis in range(self.stays)]
         # <<<
         self.block(self.kernel.body)
         self.close()
