@@ -6,6 +6,8 @@ import pytest
 
 import tinyton as tt
 from conftest import choose, kernel, lowered, mappings, same_bits, underlined
+from tinyton.codegen import dialect
+from tinyton.codegen.dialect import CUDA
 
 NP = {d.name: np.dtype(d.name if d.name != "bfloat16" else ml_dtypes.bfloat16) for d in tt.dtypes.ALL}
 INTS = ("int32", "uint32", "int64", "uint64")
@@ -48,6 +50,32 @@ def test_many_lanes_on_few_elements(warps, dtype):
         assert least[k] == min(100, *mine)
         assert ((lesser >= min(mine)) & (lesser <= 100)).all() and 100 in lesser
         assert sorted([*before, float(swapped[k])]) == sorted([*mine, 5.0])
+
+
+@pytest.mark.parametrize("far", [0, 1])
+def test_neighbours_are_added_at_once(warps, far, monkeypatch):
+    """Where addresses and masks allow it; on other cards, and to what begins elsewhere, one by one."""
+    k = kernel("""
+@tt.jit
+def k(x, out, rows, cols, BM: tt.constexpr, BN: tt.constexpr):
+    i, j = tt.program_id(0) * BM + tt.arange(0, BM), tt.arange(0, BN)
+    at, on = i[:, None] * cols + j, (i[:, None] < rows) & (j < cols)
+    tt.atomic_add(out + i[:, None] % 4 * cols + j, tt.load(x + at, mask=on), mask=on)
+""")
+    rng = np.random.default_rng()
+    for rows, cols in ((37, 48), (20, 50)):
+        x, room = rng.integers(-99, 99, (rows, cols)).astype(np.float32), np.zeros(4 * cols + far, np.float32)
+        out, want = room[far:].reshape(4, cols), np.zeros((4, cols))
+        k[tt.cdiv(rows, 16)](x, out, rows, cols, BM=16, BN=64, num_warps=warps)
+        np.add.at(want, np.arange(rows) % 4, x)
+        np.testing.assert_array_equal(out, want)
+        assert "fetch" in k.compile(x, out, rows, cols, BM=16, BN=64).explain().layouts
+    types = {"x": "*float32:16", "out": "*float32:16", "rows": "int32", "cols": "int32:16"}
+    for capability in ((8, 0), (9, 0)):
+        monkeypatch.setattr(dialect, "CUDA", CUDA.on(capability))
+        for more in ({}, {"out": "*float32"}, {"cols": "int32"}):
+            text = lowered(k, types | more, BM=16, BN=64).source
+            assert ("atomicAdd((float4*)(" in text) == (capability == (9, 0) and not more)
 
 
 def test_a_mask_that_chooses(warps):

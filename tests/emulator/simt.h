@@ -147,6 +147,8 @@ inline size_t __cvta_generic_to_shared(const void* at) { return simt::window(at)
 #define ATOMICS(name, meaning)                                                                 \
     template <class T> T name##_of(T seen, T x) { return (T)(meaning); }                       \
     ATOMIC(name, ) ATOMIC(name, _block) ATOMIC(name, _system)
+inline float2 operator+(float2 a, float2 b) { return {a.x + b.x, a.y + b.y}; }
+inline float4 operator+(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
 ATOMICS(atomicAdd, seen + x)
 ATOMICS(atomicSub, seen - x)
 ATOMICS(atomicMin, x < seen ? x : seen)

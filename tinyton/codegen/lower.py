@@ -32,7 +32,7 @@ from ..passes.fold import drop_sure, fold
 from ..passes.pipeline import AHEAD, pipeline
 
 # <<<
-from ..passes.plan import Plan, access_widths, make_plan
+from ..passes.plan import Plan, access_widths, make_plan, vectored
 
 # >>> stage 7
 from ..passes.prefetch import prefetch
@@ -150,7 +150,7 @@ def divisors_that_matter(
     analyses."""
     if threads == 1:
         return frozenset()
-    moves = [op for op in kernel.ops() if OPS[op.name].moves]
+    moves = [op for op in kernel.ops() if vectored(op)]
     moved = origins(kernel, (v for op in moves for v in (op.operands[0], mask_of(op)) if v))
     names = frozenset(v.name for v in moved.intersection(kernel.params)) & {n for n, a in spec.args if a.kind == "int"}
 

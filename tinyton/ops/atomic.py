@@ -82,6 +82,9 @@ def _emit(e, op):
     with e.once_per_element(layout):
         if sem in ("release", "acq_rel"):
             e.line(_fence(e, op))
+        width = e.plan.vectors.get(op, 1)
+        if width > 1 and e.dialect.arch >= 90 and op.attrs["scope"] == "gpu" and e.even(op, layout, width):
+            return _add_vectors(e, op, layout, width)
         with e.loop(layout, [op]) as s:
             cell = f"{memory}[{s.position(layout.shape)}]" if told else e.cell(op.result, s) if op.results else ""
             text, condition = _call(e, op, s.get(inputs[0]), *map(s.atom, inputs[1:])), s.condition(op)
@@ -95,6 +98,13 @@ def _emit(e, op):
         e.barrier()
         with e.loop(layout, [op]) as s:
             s.line(f"{e.cell(op.result, s)} = {memory}[{s.position(layout.shape)}];")
+
+
+def _add_vectors(e, op, layout, width: int) -> None:
+    with e.loop(layout, [op], step=width) as s:
+        values, condition = [s.shifted(k).get(op.operands[1]) for k in range(width)], s.condition(op)
+        text = f"atomicAdd((float{width}*)({s.get(op.operands[0])}), make_float{width}({', '.join(values)}));"
+        s.line(f"if ({condition}) {text}" if condition else text)
 
 
 def _fence(e, op) -> str:

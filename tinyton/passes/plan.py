@@ -13,6 +13,7 @@ from functools import cache
 from heapq import heappop, heappush
 from math import prod
 
+from ..dtypes import float32
 from ..ir import LOOPS, Block, Builder, Kernel, Op, Value
 from ..layout import Frame, Layout, blocked, next_power_of_2, whole
 
@@ -73,7 +74,7 @@ def make_plan(kernel: Kernel, facts: dict[Value, Info], threads: int) -> Plan:
     extend(kernel, facts)
     vectors = {}
     for op in kernel.ops():
-        if OPS[op.name].moves and op.operands[0].type.shape and threads > 1:
+        if vectored(op) and threads > 1:
             order, width = chooser.preference(op.operands[0])
             layout = layouts[op.result] if op.results else converter.anchors[op]
             vectors[op] = 1 if op.attrs.get("volatile") else min(width, layout.vector(order[0]))
@@ -84,11 +85,20 @@ def make_plan(kernel: Kernel, facts: dict[Value, Info], threads: int) -> Plan:
     return Plan(kernel, threads, layouts, vectors, facts, *masks, cheap, converter.anchors, order)
 
 
+def vectored(op: Op) -> bool:
+    """True for what may access several elements of an array at once: loads and stores, and sums of float32 that nobody
+    reads (on CUDA, from sm_90 on)."""
+    if not OPS[op.name].moves and (op.attrs.get("how") != "add" or op.results):
+        return False
+    t = op.operands[0].type
+    return bool(t.shape) and (OPS[op.name].moves or t.dtype is float32 and not t.shared)
+
+
 def access_widths(kernel: Kernel, facts: dict[Value, Info], threads: int) -> tuple[tuple[int, int], ...]:
     """How many elements each access could take at once, if every thread is to have some; and of how many its mask is
     sure to be on for all or for none."""
     chooser, masks, found = _Chooser(kernel, facts, threads), even(kernel, facts), []
-    for op in (op for op in kernel.ops() if OPS[op.name].moves and op.operands[0].type.shape):
+    for op in filter(vectored, kernel.ops()):
         ptr, mask = op.operands[0], mask_of(op)
         (first, *_), width = chooser.preference(ptr)
         width = min(width, chooser.share(ptr.type.shape))

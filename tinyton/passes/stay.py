@@ -13,14 +13,17 @@ from ..ir import Block, Builder, Kernel, Op, Type, Value, origins, rewrite
 def stay(kernel: Kernel) -> tuple[Kernel, int] | None:
     """Before: ``i = program_id axis=0; ...``. After: ``for n in range(block, programs, blocks): ...``, where ``n`` is
     the number of a program; of a grid of more axes, too, and then that is taken apart. Gives how many axes are. None
-    where programs may take different times, which the hardware hands out better, or have memory of their own."""
+    where programs may take different times, which the hardware hands out better, or have memory of their own; and where
+    what is multiplied is computed, so that one group of warps computes while another multiplies."""
     asked = [op for op in kernel.ops() if op.name in ("program_id", "num_programs")]
     axes = 3 if any(op.attrs["axis"] for op in asked) else 1
     names = {op.attrs["axis"]: op.result.name for op in reversed(asked) if op.name == "program_id"}
     found = [op.result for op in asked if op.name == "program_id"]
     ways = [v for op in kernel.ops() if op.blocks for v in op.head]
+    loaded = {op.result for op in kernel.ops() if op.name == "load"}
+    computed = any(op.name == "place" and op.operands[0] not in loaded for op in kernel.ops())
     endless = any(op.name == "while" or "stops" in op.attrs for op in kernel.ops())
-    if endless or kernel.shared_bytes or not found or not origins(kernel, ways).isdisjoint(found):
+    if endless or computed or kernel.shared_bytes or not found or not origins(kernel, ways).isdisjoint(found):
         return None
     outer, inner, t = Builder(), Builder(), Type(int32 if axes == 1 else int64)
     at = [Value(Type(int32), names.get(axis) or "number") for axis in range(axes)]
