@@ -32,33 +32,15 @@ from .source import Source, bound
 # <<<
 from .tracer import BUILTINS, Tracer, plain, visits
 
-BINARY = {
-    ast.Add: ("add", operator.add),
-    ast.Sub: ("sub", operator.sub),
-    ast.Mult: ("mul", operator.mul),
-    ast.Div: ("truediv", operator.truediv),
-    ast.FloorDiv: ("floordiv", operator.floordiv),
-    ast.Mod: ("mod", operator.mod),
-    ast.Pow: (None, operator.pow),
-    ast.BitAnd: ("and", operator.and_),
-    ast.BitOr: ("or", operator.or_),
-    ast.BitXor: ("xor", operator.xor),
-    ast.LShift: ("shl", operator.lshift),
-    ast.RShift: ("shr", operator.rshift),
-}
+BINARY: dict[type[ast.operator], Callable] = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
+BINARY |= {ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow}
+BINARY |= {ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor}
+BINARY |= {ast.LShift: operator.lshift, ast.RShift: operator.rshift}
 UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_}
-COMPARE = {
-    ast.Lt: ("lt", operator.lt),
-    ast.LtE: ("le", operator.le),
-    ast.Gt: ("gt", operator.gt),
-    ast.GtE: ("ge", operator.ge),
-    ast.Eq: ("eq", operator.eq),
-    ast.NotEq: ("ne", operator.ne),
-    ast.Is: (None, operator.is_),
-    ast.IsNot: (None, operator.is_not),
-    ast.In: (None, lambda x, y: x in y),
-    ast.NotIn: (None, lambda x, y: x not in y),
-}
+COMPARE: dict[type[ast.cmpop], Callable] = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt}
+COMPARE |= {ast.GtE: operator.ge, ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Is: operator.is_}
+COMPARE |= {ast.IsNot: operator.is_not, ast.In: lambda x, y: x in y, ast.NotIn: lambda x, y: x not in y}
+OTHERS = {"lshift": "shl", "rshift": "shr", "pow": ""}  # operators whose op has another name than Python's function
 
 
 @visits(ast.Constant)
@@ -145,10 +127,11 @@ def python(function, *args: object) -> object:
 
 
 def binary(t: Tracer, node: ast.AST, kind: ast.operator, x: object, y: object) -> object:
-    word, function = BINARY.get(type(kind), (None, None))
+    function = BINARY.get(type(kind))
     if not isinstance(x, (Value, Struct)) and not isinstance(y, (Value, Struct)) and function:
         return python(function, x, y)
-    if word is None or word not in OPS:
+    word = function.__name__.rstrip("_") if function else ""
+    if (word := OTHERS.get(word, word)) not in OPS:
         t.refuse(kind, f"the operator {type(kind).__name__}")
     return OPS[word].rule(t.builder, x, y)
 
@@ -173,13 +156,13 @@ def compare_all(t: Tracer, node: ast.Compare, two: Callable) -> object:
 
 
 def compare_two(t: Tracer, kind: ast.cmpop, x: object, y: object) -> object:
-    word, function = COMPARE[type(kind)]
+    function = COMPARE[type(kind)]
     is_none = isinstance(kind, (ast.Is, ast.IsNot)) and (x is None or y is None)
     if is_none or not run_time(x, y):
         return python(function, x, y)
-    if word is None:
+    if function.__name__ not in OPS:
         t.refuse(kind, f"{type(kind).__name__} on a run-time value")
-    return OPS[word].rule(t.builder, x, y)  # type: ignore[index]
+    return OPS[function.__name__].rule(t.builder, x, y)
 
 
 @visits(ast.UnaryOp)

@@ -178,7 +178,7 @@ def sequence(t: Tracer, node: ast.Tuple | ast.List) -> tuple:
 
 @visits(ast.BinOp, table=SPELLED)
 def bin_op(t: Tracer, node: ast.BinOp) -> object:
-    word = BINARY[type(node.op)][1].__name__ if type(node.op) in BINARY else "matmul"
+    word = BINARY[type(node.op)].__name__ if type(node.op) in BINARY else "matmul"
     return operation(t, node, word, t.visit(node.left), t.visit(node.right))
 
 
@@ -206,7 +206,7 @@ def compare(t: Tracer, node: ast.Compare) -> object:
             found = operator_of(t, "contains", y, x)
             if found is not NotImplemented:
                 return found if isinstance(kind, ast.In) else opposite(found)
-        found = operator_of(t, COMPARE[type(kind)][1].__name__, x, y)
+        found = operator_of(t, COMPARE[type(kind)].__name__, x, y)
         return part(type(kind), x, y) if found is NotImplemented else found
 
     def part(kind: type[ast.cmpop], x: Any, y: Any) -> object:
@@ -229,7 +229,7 @@ def compare(t: Tracer, node: ast.Compare) -> object:
                 different = (opposite(two(t, ast.Eq(), a, b)) for a, b in zip(left, right, strict=True))
                 found = reduce(either, different, False)
                 return found if kind is ast.NotEq else opposite(found)
-            found = python(COMPARE[kind][1], len(left), len(right))
+            found = python(COMPARE[kind], len(left), len(right))
             for a, b in reversed(list(zip(left, right, strict=False))):
                 rest = binary(t, node, ast.BitAnd(), two(t, ast.Eq(), a, b), found)
                 found = either(two(t, ORDER[kind](), a, b), rest)
