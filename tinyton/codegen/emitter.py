@@ -182,18 +182,16 @@ class Emitter(Writer):
         self.line(text)
         self.depth += 1
 
-    def reopen(self, text: str) -> None:
+    def shut(self, text: str = "}") -> None:
+        """Ends a block; what was found out in it is not there any more."""
         self.close()
         self.depth -= 1
-        self._leave()
+        self.ends = {key: (name, depth) for key, (name, depth) in self.ends.items() if depth <= self.depth}
         self.line(text)
-        self.depth += 1
 
-    def shut(self) -> None:
-        self.close()
-        self.depth -= 1
-        self._leave()
-        self.line("}")
+    def reopen(self, text: str) -> None:
+        self.shut(text)
+        self.depth += 1
 
     @contextmanager
     def guard(self, condition: str) -> Iterator[None]:
@@ -251,9 +249,6 @@ class Emitter(Writer):
     def store_layout(self, op: Op) -> Layout:
         shape = op.operands[0].type.shape
         return self.plan.anchors[op] if shape else Layout((), (), ((),) * (self.threads.bit_length() - 1))
-
-    def reduce_layout(self, op: Op) -> Layout:
-        return self.plan.anchors[op]
 
     def own_layout(self, v: Value) -> Layout:
         """The layout in which a tile, or what is computed anew, is read where no other tile matters."""
@@ -318,11 +313,6 @@ class Emitter(Writer):
             value, cell = s.get(v), at(target, layout, s)
             if value != cell:
                 s.line(f"{cell} = {value};")
-
-    def carry(self, param: Value, start: Value) -> None:
-        """Registers for what a loop carries, holding its first value."""
-        self.declare(param)
-        self.materialise(start, *self.arrays[param])
 
     def in_place(self, op: Op) -> None:
         """A tile that a loop carries is worked on where it is, if every step to its next value goes register by
@@ -426,12 +416,17 @@ class Emitter(Writer):
     def join(self, op: Op, element: Joined | None) -> None:
         """Adds an op to the open loop over its layout, or opens one."""
         if not op.result.type.shape:
-            self._scalar_statement(op, element)
-            return
+            assert element is not None
+            self.close_for(op.operands)
+            self.comment([op])
+            s = Scope(self, SCALAR, 1)
+            self.declare(op.result)
+            element(self, op, s)
+            return self.write([*s.before, *s.after])
         layout = self.plan.layouts[op.result]
         if self._divides(op, layout):
             self.close()
-        self._enter(op, element, layout)
+        return self._enter(op, element, layout)
 
     def _divides(self, op: Op, layout: Layout) -> bool:
         """True for a division of float32 whose divisor is the same for many elements of a thread: what depends on it
@@ -453,26 +448,11 @@ class Emitter(Writer):
     def _crosses(self, op: Op) -> bool:
         """True if ``op`` reads, through a view, another element of a tile that the open loop is still making."""
         assert self.group is not None
-        return any(v not in self.group.results and self._depends(v, self.group.results) for v in op.operands)
-
-    def _depends(self, v: Value, on: set[Value]) -> bool:
-        if v in on:
-            return True
-        op = self.made.get(v)
-        return op is not None and OPS[op.name].kind == "view" and self._depends(op.operands[0], on)
-
-    def _scalar_statement(self, op: Op, element: Joined | None) -> None:
-        self.close_for(op.operands)
-        self.comment([op])
-        s = Scope(self, SCALAR, 1)
-        assert element is not None
-        self.declare(op.result)
-        element(self, op, s)
-        self.write([*s.before, *s.after])
+        return any(v not in self.group.results and self.root(v) in self.group.results for v in op.operands)
 
     def close_for(self, values: tuple[Value, ...]) -> None:
         """Closes the open loop if it makes one of these."""
-        if self.group and any(self._depends(v, self.group.results) for v in values):
+        if self.group and not self.group.results.keys().isdisjoint(map(self.root, values)):
             self.close()
 
     def close_with(self, op: Op, layout: Layout, element: Joined) -> None:
@@ -544,8 +524,7 @@ class Emitter(Writer):
         on, off = Scope(self, layout, 1, whole=True), Scope(self, layout, 1)
         r, end, (*outer, _) = on.variable(on.runs[0]), 1 << on.runs[0].bits, on.heads()
         for text in outer:
-            self.line(text)
-            self.depth += 1
+            self.open(text)
         last, _ = self.ends.get((layout, *tests), ("", 0))
         if not last:
             last = self.fresh("last")
@@ -566,21 +545,13 @@ class Emitter(Writer):
             self._fill(group, off, tested if len(tests) == 1 else ())
             self._loop(f"for (int {r} = {last} + 1; {r} < {end}; ++{r}) {{", off)
         for _ in outer:
-            self.depth -= 1
-            self.line("}")
-        self._leave()
+            self.shut()
         return True
 
-    def _leave(self) -> None:
-        """After the end of a block of C: what was found out in it is not there any more."""
-        self.ends = {key: (name, depth) for key, (name, depth) in self.ends.items() if depth <= self.depth}
-
     def _loop(self, head: str, s: Scope) -> None:
-        self.line(head)
-        self.depth += 1
+        self.open(head)
         self.write([*s.before, *s.after])
-        self.depth -= 1
-        self.line("}")
+        self.shut()
 
     def by_vectors(self, op: Op, layout: Layout, width: int, body: Callable[[bool], None]) -> None:
         """``body(whole)`` writes a loop of vector accesses. If a thread has several, and one test tells that none of

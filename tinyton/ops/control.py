@@ -30,7 +30,8 @@ def _carry(e, op) -> str:
             e.alias(param, start)
             continue
         # <<<
-        e.carry(param, start)
+        e.declare(param)
+        e.materialise(start, *e.arrays[param])
         e.alias(result, param)
     return e.scalar(op.carried[0][1]) if op.name == "while" or "stops" in op.attrs else ""
 

@@ -87,7 +87,7 @@ def _freely(e, how: str, dtype: DType) -> tuple[DType, str, str, str]:
 def _emit_reduce(e, op):
     (x,) = op.operands
     how, axes, dtype = op.attrs["combine"], op.attrs["axes"], op.result.type.dtype
-    layout = e.reduce_layout(op)
+    layout = e.store_layout(op)
     rest = layout.without(axes)
     zero = first = e.dialect.literal(identity(how, dtype), dtype)
     part, step, end = op.result, "", ""
