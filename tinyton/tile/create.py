@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ..ops.arithmetic import add, and_, mul, ne, where
 from ..ops.create import tile_shape
 from ..ops.program import arange as indices
 from ..ops.typing import Operand, broadcast, cast_value, describe, literal, number, value_of
-from .language import about, function, made, typed
+from .language import about, function, typed
 
 PYTHON = {int: int32, float: float32, bool: bool_}
 
@@ -109,16 +109,23 @@ def full(b: Builder, shape: int | tuple[int, ...], fill_value: Operand, dtype: o
     return broadcast(b, cast_value(b, v, kind), shape_of(shape))
 
 
-FILLED = """A tile of {0} of ``shape``, an int or a tuple of powers of two; () is a scalar.
+def _filled(name: str, number: int) -> Callable:
+    def rule(b: Builder, shape: int | tuple[int, ...], dtype: object) -> Value:
+        """A tile of {0} of ``shape``, an int or a tuple of powers of two; () is a scalar.
 
->>> import numpy as np, tinyton.tile as ct
->>> @ct.kernel
-... def k(out): ct.store(out, 0, ct.{0}(2, np.float32))
->>> out = np.full(2, 5, np.float32); ct.launch(None, (1,), k, (out,)); out.tolist()
-[{1}.0, {1}.0]"""
-for _n, _name in enumerate(("zeros", "ones")):
-    _rule = partial(lambda n, b, shape, dtype: full(b, shape, n, dtype), _n)
-    function()(made(_name, "shape dtype", _rule, FILLED.format(_name, _n)))
+        >>> import numpy as np, tinyton.tile as ct
+        >>> @ct.kernel
+        ... def k(out): ct.store(out, 0, ct.{0}(2, np.float32))
+        >>> out = np.full(2, 5, np.float32); ct.launch(None, (1,), k, (out,)); out.tolist()
+        [{1}.0, {1}.0]
+        """
+        return full(b, shape, number, dtype)
+
+    return function(name, words=(name, number))(rule)
+
+
+_filled("zeros", 0)
+_filled("ones", 1)
 
 
 @function()

@@ -57,11 +57,16 @@ def typed() -> Iterator[None]:
         raise KernelTypeError(error.message, error.loc, error.argument) from None
 
 
-def function(name: str = "", host: Callable | None = None, strict: bool = False) -> Callable[[Callable], Callable]:
+def function(
+    name: str = "", host: Callable | None = None, strict: bool = False, words: tuple = ()
+) -> Callable[[Callable], Callable]:
     """Registers a typing rule as a function of this spelling; ``host`` is what it gives outside kernels. In a rule that
-    is ``strict``, about shapes, what is wrong is wrong with a type."""
+    is ``strict``, about shapes, what is wrong is wrong with a type. A rule that is made for one of several functions
+    that are alike has ``words`` for the places in its docstring."""
 
     def register(rule: Callable) -> Callable:
+        if words:
+            rule.__name__, rule.__doc__ = name, (rule.__doc__ or "").format(*words)
         rule = typed()(rule) if strict else rule
         add(name or rule.__name__.rstrip("_"), Entry(rule.__name__, rule, None, None, "macro", host=host))  # type: ignore[arg-type]
         return rule

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from ..dtypes import DType, bool_, float32, int32
@@ -15,7 +14,7 @@ from ..ops.reduction import sum_type
 from ..ops.scan import Tiles, fold, on_scalars, tiles_in
 from ..ops.typing import Operand, axes_of, cast_value, describe, number, same_shape
 from .create import implicit
-from .language import MEANINGS, about, function, made
+from .language import MEANINGS, about, function
 from .math import RoundingMode, mode_of, special
 
 PLAIN = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
@@ -43,69 +42,100 @@ def combiner(b: Builder, how: str, dtype: DType, rounding_mode: object, flush: b
     return working, combine
 
 
-def _reduced(
-    how: str, b: Builder, x: Operand, axis: object, *, keepdims: bool, flush_to_zero: bool, **more: object
-) -> Value:
-    v, mode, nan = numeric(b, x), more.get("rounding_mode"), more.get("propagate_nan")
-    if how in ("max", "min") and isinstance(axis, (Value, float)):
-        what = f"{how} goes along axes of one tile; of two, element by element, there is ct.{PLAIN[how]}(x, y)"
-        raise KernelTypeError(what, argument="axis")
-    target = sum_type(v.type.dtype) if how in ("sum", "prod") else v.type.dtype
-    v = cast_value(b, v, target)
-    if not axes_of(axis, len(v.type.shape)):  # a scalar, or no axis
-        return v
-    if how in ("max", "min") and flush_to_zero:
-        v = special(b, "maximum", (v, v), "", True, propagate_nan=True)
-    if how in ("max", "min") or not flush_to_zero and (mode is None or mode is RoundingMode.RN and target.is_float):
-        return old.reduce(b, v, how + "_nan" * bool(nan), axis, keepdims)
-    working, combine = combiner(b, how, target, mode, flush_to_zero)
-    (out,) = fold(b, (cast_value(b, v, working),), axis, combine, keepdims)
-    return OPS["cast"].rule(b, out, target)
+def _sum(how: str, word: str, result: list[int]) -> Callable:
+    def rule(
+        b: Builder, x: Operand, axis: object = None, *, keepdims=False, rounding_mode=None, flush_to_zero: bool = False
+    ) -> Value:
+        """The {} of the elements along ``axis``: an int, a tuple of ints, or None for all. ``keepdims`` leaves extents
+        of 1.
+
+        A TileTypeError for an axis that the tile does not have, or has once and is named twice.
+
+        float16 and bfloat16 are combined in float32, bool and integers under 32 bits in int32 (or uint32), which is the
+        type of the result. ``rounding_mode`` (RN, RZ, RM, RP, of floats) and ``flush_to_zero`` (float32) are those of
+        each step.
+
+        >>> import numpy as np, tinyton.tile as ct
+        >>> @ct.kernel
+        ... def k(x, out): ct.store(out, 0, ct.{}(ct.load(x, (0, 0), (2, 2)), axis=1))
+        >>> x, out = np.array([[1, 5], [3, 2]]), np.zeros(2, int)
+        >>> ct.launch(None, (1,), k, (x, out)); out.tolist()
+        {}
+        """
+        v = numeric(b, x)
+        target = sum_type(v.type.dtype)
+        v = cast_value(b, v, target)
+        if not axes_of(axis, len(v.type.shape)):  # a scalar, or no axis
+            return v
+        if not flush_to_zero and (rounding_mode is None or rounding_mode is RoundingMode.RN and target.is_float):
+            return old.reduce(b, v, how, axis, keepdims)
+        working, combine = combiner(b, how, target, rounding_mode, flush_to_zero)
+        (out,) = fold(b, (cast_value(b, v, working),), axis, combine, keepdims)
+        return OPS["cast"].rule(b, out, target)
+
+    return function(how, strict=True, words=(word, how, result))(rule)
 
 
-def _place(name: str, b: Builder, x: Operand, axis: int | None, *, keepdims: bool, propagate_nan: bool) -> Value:
-    v, how = numeric(b, x), name.removeprefix("arg") + "_nan" * bool(propagate_nan)
-    if isinstance(axis, tuple):
-        raise KernelTypeError(f"{name} goes along one axis, or along all (None); not {axis}", argument="axis")
-    v = v if v.type.shape else OPS["reshape"].rule(b, v, 1)
-    return old._place(b, v, old.reduce(b, v, how, axis, keepdims), axis, keepdims)
+def _most(how: str, word: str, result: list[int]) -> Callable:
+    def rule(
+        b: Builder, x: Operand, axis: object = None, *, keepdims=False, flush_to_zero=False, propagate_nan: bool = False
+    ) -> Value:
+        """The {} element along ``axis``: an int, a tuple of ints, or None for all. ``keepdims`` leaves extents of 1.
+
+        A TileTypeError for an axis that the tile does not have, or has once and is named twice.
+
+        The result has the type of ``x`` (of bool, int32). NaN is ignored unless ``propagate_nan``; ``flush_to_zero``,
+        of float32, takes subnormal numbers for 0.
+
+        >>> import numpy as np, tinyton.tile as ct
+        >>> @ct.kernel
+        ... def k(x, out): ct.store(out, 0, ct.{}(ct.load(x, (0, 0), (2, 2)), axis=0))
+        >>> x, out = np.array([[1, 5], [3, 2]]), np.zeros(2, int)
+        >>> ct.launch(None, (1,), k, (x, out)); out.tolist()
+        {}
+        """
+        v = numeric(b, x)
+        if isinstance(axis, (Value, float)):
+            what = f"{how} goes along axes of one tile; of two, element by element, there is ct.{PLAIN[how]}(x, y)"
+            raise KernelTypeError(what, argument="axis")
+        if not axes_of(axis, len(v.type.shape)):  # a scalar, or no axis
+            return v
+        v = special(b, "maximum", (v, v), "", True, propagate_nan=True) if flush_to_zero else v
+        return old.reduce(b, v, how + "_nan" * bool(propagate_nan), axis, keepdims)
+
+    return function(how, strict=True, words=(word, how, result))(rule)
 
 
-EXAMPLE = """
+def _place(name: str, how: str, word: str, result: list[int]) -> Callable:
+    def rule(b: Builder, x: Operand, axis: int | None = None, *, keepdims=False, propagate_nan: bool = False) -> Value:
+        """Where the {} element is along ``axis``, or in row-major order (None): int32, the first of equal ones.
+        ``keepdims`` leaves extents of 1. NaN is ignored; with ``propagate_nan`` it is the first NaN.
 
->>> import numpy as np, tinyton.tile as ct
->>> @ct.kernel
-... def k(x, out): ct.store(out, 0, ct.{}(ct.load(x, (0, 0), (2, 2)), axis={}))
->>> x, out = np.array([[1, 5], [3, 2]]), np.zeros(2, int)
->>> ct.launch(None, (1,), k, (x, out)); out.tolist()
-{}"""
-AXES = """ along ``axis``: an int, a tuple of ints, or None for all. ``keepdims`` leaves extents of 1.
+        A TileTypeError for a tuple, and for an axis that the tile does not have.
 
-A TileTypeError for an axis that the tile does not have, or has once and is named twice.
+        >>> import numpy as np, tinyton.tile as ct
+        >>> @ct.kernel
+        ... def k(x, out): ct.store(out, 0, ct.{}(ct.load(x, (0, 0), (2, 2)), axis=1))
+        >>> x, out = np.array([[1, 5], [3, 2]]), np.zeros(2, int)
+        >>> ct.launch(None, (1,), k, (x, out)); out.tolist()
+        {}
+        """
+        v = numeric(b, x)
+        if isinstance(axis, tuple):
+            raise KernelTypeError(f"{name} goes along one axis, or along all (None); not {axis}", argument="axis")
+        v = v if v.type.shape else OPS["reshape"].rule(b, v, 1)
+        best = old.reduce(b, v, how + "_nan" * bool(propagate_nan), axis, keepdims)
+        return old._place(b, v, best, axis, keepdims)
 
-"""
-SUM = f"""The {{}} of the elements{AXES}float16 and bfloat16 are combined in float32, bool and integers under 32 bits in
-int32 (or uint32), which is the type of the result. ``rounding_mode`` (RN, RZ, RM, RP, of floats) and ``flush_to_zero``
-(float32) are those of each step."""
-MOST = f"""The {{}} element{AXES}The result has the type of ``x`` (of bool, int32). NaN is ignored unless
-``propagate_nan``; ``flush_to_zero``, of float32, takes subnormal numbers for 0."""
-PLACE = """Where the {} element is along ``axis``, or in row-major order (None): int32, the first of equal ones.
-``keepdims`` leaves extents of 1. NaN is ignored; with ``propagate_nan`` it is the first NaN.
+    return function(name, strict=True, words=(word, name, result))(rule)
 
-A TileTypeError for a tuple, and for an axis that the tile does not have."""
-SUMS = {"keepdims": False, "rounding_mode": None, "flush_to_zero": False}
-EXTREMES = {"keepdims": False, "flush_to_zero": False, "propagate_nan": False}
-PLACES = {"keepdims": False, "propagate_nan": False}
-for _name, _rule, _doc, _word, _options, _axis, _result in (
-    ("sum", _reduced, SUM, "sum", SUMS, 1, [6, 5]),
-    ("prod", _reduced, SUM, "product", SUMS, 1, [5, 6]),
-    ("max", _reduced, MOST, "greatest", EXTREMES, 0, [3, 5]),
-    ("min", _reduced, MOST, "least", EXTREMES, 0, [1, 2]),
-    ("argmax", _place, PLACE, "greatest", PLACES, 1, [1, 0]),
-    ("argmin", _place, PLACE, "least", PLACES, 1, [0, 1]),
-):
-    _doc = _doc.format(_word) + EXAMPLE.format(_name, _axis, _result)
-    function(strict=True)(made(_name, "x axis", partial(_rule, _name), _doc, axis=None, **_options))
+
+_sum("sum", "sum", [6, 5])
+_sum("prod", "product", [5, 6])
+_most("max", "greatest", [3, 5])
+_most("min", "least", [1, 2])
+_place("argmax", "max", "greatest", [1, 0])
+_place("argmin", "min", "least", [0, 1])
 
 
 def tiles_of(b: Builder, x: object, identity: object) -> Tiles:
