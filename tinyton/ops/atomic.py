@@ -17,7 +17,7 @@ from .memory import as_mask, as_pointer
 from .reduction import combine
 from .typing import Operand, cast_value, same_shape, value_of
 
-MEANING = {"add": np.add, "max": np.fmax, "min": np.fmin, "xchg": lambda old, x: x}
+MEANING: dict[str, Callable] = {"add": np.add, "max": np.fmax, "min": np.fmin, "xchg": lambda old, x: x}
 MEANING |= {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 SEMANTICS = ("acq_rel", "acquire", "release", "relaxed")
 SCOPES = {"gpu": "", "cta": "_block", "sys": "_system"}
