@@ -11,14 +11,12 @@ from math import prod
 from types import MethodType
 from typing import Any
 
-import numpy as np
-
 from . import backends
 from .arrays import from_dlpack
 from .codegen.lower import Lowered, front, lower
 from .compiled import CompiledKernel, describe, run
 from .dispatch import MISSING, OPTIONS, ROUTES, Kind, Route, entrance, usable
-from .dtypes import DType, from_numpy
+from .dtypes import DType, from_numpy, is_foreign
 from .errors import KernelTypeError, LaunchError, TinytonError
 from .frontend import Source, capture
 from .frontend.tracer import is_array, plain
@@ -29,7 +27,7 @@ from .ops.typing import is_record
 from .passes.lint import lint, warn
 
 # <<<
-from .specialize import Arg, Specialization, exact, parse
+from .specialize import Arg, Specialization, exact, hashable, parse
 
 # >>> stage 6
 from .spelling import Spelling
@@ -262,7 +260,7 @@ class JITFunction:
         known = (
             executor.key(),
             tuple((a.kind, a.dtype, a.divisible and a.kind == "pointer") for a in args.values()),
-            tuple((n, exact(self._hashable(f"constexpr {n}", v))) for n, v in meta.items()),
+            tuple((n, exact(hashable(f"constexpr {n}", v))) for n, v in meta.items()),
             asked,
         )
         base = (*known, self._read())
@@ -276,15 +274,6 @@ class JITFunction:
     def _read(self) -> tuple:
         """What is read from outside, as part of a key."""
         return tuple((f, n, exact(v)) for f, n, v in self.outside())
-
-    def _hashable(self, name: str, value: object) -> object:
-        try:
-            hash(value)
-        except TypeError:
-            raise KernelTypeError(
-                f"{name} is a {type(value).__name__}, which cannot be part of a kernel's key; use a tuple or a number"
-            ) from None
-        return value
 
     def _compile(self, known: tuple, args: dict[str, Arg], meta: dict, asked: Asked, executor: Any) -> CompiledKernel:
         spec = Specialization(tuple(args.items()), tuple(meta.items()))
@@ -318,7 +307,7 @@ class JITFunction:
                     value = getattr(value, word, None)
                 if root in scope:
                     try:  # an array that is used is refused there
-                        value = "array" if is_array(value) else self._hashable(path, plain(value, path))
+                        value = "array" if is_array(value) else hashable(path, plain(value, path))
                     except KernelTypeError as error:
                         raise KernelTypeError(error.message, f.place(path)) from None
                     found.append((f, path, value))
@@ -329,17 +318,13 @@ def build_checked(
     kernel: Any, spec: Specialization, asked: Asked, executor: Any, programs: int | None = None
 ) -> Lowered:
     """Lowers for an executor, with what is asked for or what the compiler chooses, and refuses what does not fit."""
-    attribute = getattr(executor, "attribute", lambda threads, blocks: "")
     threads = asked.threads or executor.default_threads(kernel)
-    low = lower(
-        kernel,
-        spec,
-        threads,
-        executor.dialect,
-        lambda n, blocks: attribute(n, programs or blocks),
-        not (asked.threads or programs),
-        asked.stages,
-    )
+
+    def attribute(n: int, blocks: int | None) -> str:
+        return executor.attribute(n, programs or blocks) if hasattr(executor, "attribute") else ""
+
+    free = not (asked.threads or programs)
+    low = lower(kernel, spec, threads, executor.dialect, attribute, free, asked.stages)
     shared = low.shared_bytes if threads > 1 else 0
     if shared > executor.limits["shared"]:
         raise LaunchError(
@@ -364,10 +349,7 @@ def as_type(name: str, x: Any) -> Any:
     if isinstance(x, str):
         return parse({name: x})[name]
     x = x.dtype if type(x).__name__ == "MockTensor" else x
-    named = isinstance(x, (DType, np.dtype)) or type(x).__name__ == "dtype"  # torch's
-    if named or isinstance(x, type) and issubclass(x, np.generic):
-        return Arg("pointer", from_numpy(x), True)
-    return x
+    return Arg("pointer", from_numpy(x), True) if isinstance(x, DType) or is_foreign(x) else x
 
 
 def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], Any]:

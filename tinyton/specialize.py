@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
 from .dtypes import ALL, DType, bool_, float64, from_numpy, int32, int64
+from .errors import KernelTypeError, TinytonError
 from .ir import Type
 from .ops.typing import is_record
 
@@ -53,6 +54,16 @@ def exact(value: object) -> tuple:
     if isinstance(value, float) and (value == 0 or value != value):
         return type(value), value.hex()
     return type(value), value
+
+
+def hashable(what: str, value: object, kind: type[TinytonError] = KernelTypeError) -> object:
+    """``value``, which can be part of a key."""
+    try:
+        hash(value)
+        return value
+    except TypeError:
+        why = f"{what} is a {type(value).__name__}, which cannot be part of a kernel's key; use a tuple or a number"
+        raise kind(why) from None
 
 
 BOOL = Arg("int", bool_)

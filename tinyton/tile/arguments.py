@@ -16,6 +16,7 @@ from ..arrays import from_dlpack
 from ..dtypes import DType, from_numpy, int32, int64, is_foreign
 from ..errors import LaunchError
 from ..ops.typing import is_record, record
+from ..specialize import hashable
 from ..spelling import ConstantAnnotation, Leaf
 from .array import Array, ArrayList
 from .language import NAMES
@@ -113,12 +114,7 @@ def constant(name: str, x: Any, annotation: Any) -> Any:
     if extents(x) is not None or (kinds and not isinstance(x, kinds) and not isinstance(given, kinds)):
         wanted = " or ".join(k.__name__ for k in kinds) or "a constant"
         raise ArgumentError(f"argument {name} is {_shown(given)}, not {wanted}, as its annotation says")
-    try:
-        hash(x)
-    except TypeError:
-        what = f"argument {name} is a {type(x).__name__}, which cannot be part of a kernel's key"
-        raise ArgumentError(f"{what}; use a tuple or a number") from None
-    return x
+    return hashable(f"argument {name}", x, ArgumentError)
 
 
 def _classes(kind: Any) -> tuple[type, ...]:
