@@ -12,9 +12,9 @@ from functools import cache, cached_property, lru_cache
 from typing import NamedTuple
 
 Basis = tuple[int, ...]
+# How a reader looks at a tile: for each bit of each of the tile's coordinates, which of the reader's bits it is
+# (dimension, bit), or a constant 0 or 1.
 Frame = tuple[tuple[tuple[int, int] | int, ...], ...]
-"""How a reader looks at a tile: for each bit of each of the tile's coordinates, which of the reader's bits it is
-(dimension, bit), or a constant 0 or 1."""
 
 remembered = lru_cache(maxsize=1 << 12)  # of layouts and the like, which never change
 

@@ -13,12 +13,8 @@ from ..ir import Block, Builder, Kernel, Op, Value, rewrite, uses
 from ..ops import OPS
 from .axisinfo import Info, holds
 
-NEUTRAL: dict[str, tuple] = {  # for these kinds of results, the operand that changes nothing
-    **dict.fromkeys(("add", "sub"), ({"i", "u"}, 0)),
-    "mul": ({"i", "u"}, 1),
-    "addptr": ({"pointer"}, 0),
-    "and": ({"b"}, True),
-}
+# for these kinds of results (*: pointers), the operand that changes nothing
+NEUTRAL = {"add": ("iu", 0), "sub": ("iu", 0), "mul": ("iu", 1), "addptr": ("*", 0), "and": ("b", True)}
 
 
 def fold(kernel: Kernel, wrap: bool = True) -> Kernel:
@@ -93,6 +89,9 @@ def _visit(wrap: bool):
     seen: dict[tuple, Value] = {}
     blocks: dict[Builder, int] = {}
 
+    def foldable(op: Op) -> bool:
+        return wrap or not _wraps(op, [constants[v] for v in op.operands])
+
     def visit(op: Op, renamed: dict[Value, Value], b: Builder) -> bool:
         here = blocks.setdefault(b, len(blocks))
         if op.name == "cast" and op.operands[0] in constants:
@@ -100,19 +99,13 @@ def _visit(wrap: bool):
             if dtype.is_float or (isinstance(value, int) and dtype.range[0] <= value <= dtype.range[1]):
                 value = float(round_to(value, dtype)) if dtype.is_float else value  # type: ignore[arg-type]
                 op = Op("const", (), op.results, {"value": value}, (), op.loc)
-        elif (
-            OPS[op.name].kind == "elementwise"
-            and op.operands
-            and all(map(constants.__contains__, op.operands))
-            and (wrap or not _wraps(op, [constants[v] for v in op.operands]))
-        ):
-            dtypes = [v.type.dtype.register.numpy for v in op.operands]
+        elif OPS[op.name].kind == "elementwise" and op.operands and constants.keys() >= {*op.operands} and foldable(op):
             with np.errstate(all="ignore"):
-                args = [np.asarray(constants[v], d) for v, d in zip(op.operands, dtypes, strict=True)]
+                args = [np.asarray(constants[v], v.type.dtype.register.numpy) for v in op.operands]
                 value = round_to(OPS[op.name].numpy(*args), op.result.type.dtype).item()
             op = Op("const", (), op.results, {"value": value}, (), op.loc)
-        kinds, neutral = NEUTRAL.get(op.name, ((), 0))
-        if kinds and ("pointer" if op.result.type.pointer else op.result.type.dtype.kind) in kinds:
+        kinds, neutral = NEUTRAL.get(op.name, ("", 0))
+        if op.results and ("*" if op.result.type.pointer else op.result.type.dtype.kind) in kinds:
             turned = op.operands if op.name in ("sub", "addptr") else op.operands[::-1]
             for x, y in (op.operands, turned):
                 if whole.get(y) == neutral and not (op.result.name and x.name):

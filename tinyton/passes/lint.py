@@ -30,7 +30,7 @@ from ..errors import LintWarning, Loc
 from ..frontend import Source
 from ..ir import Builder, Kernel, Op, Value, rewrite, walk
 from ..layout import whole
-from ..ops import OPS
+from ..ops import OPS, mask_of
 from ..ops.reduction import UFUNC, identity
 from ..spelling import Spelling
 from .axisinfo import Info, analyse, ordered
@@ -158,8 +158,7 @@ def _fills(kernel: Kernel) -> Iterator[Finding]:
 
 def _mask(op: Op) -> Value | None:
     """The mask of a load that has one."""
-    position = OPS[op.name].mask if OPS[op.name].moves and OPS[op.name].reads else None
-    return op.operands[position] if position is not None and len(op.operands) > position else None
+    return mask_of(op) if OPS[op.name].moves and OPS[op.name].reads else None
 
 
 def _lanewise(op: Op) -> bool:

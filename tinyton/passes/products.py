@@ -63,11 +63,8 @@ def products(kernel: Kernel, threads: int, arch: int, alone: bool) -> Kernel:
     found: dict[Op, dict[str, object]] = {}
     for op in (op for op in kernel.ops() if op.name == "matmul"):
         how, why = level(op, threads, arch, alone, ways)
-        if (
-            how in ("mma", "wgmma")
-            and op.operands[0].type.dtype.itemsize == 1
-            and any(turned(*at) for at in inputs(op))
-        ):
+        of_bytes = how in ("mma", "wgmma") and op.operands[0].type.dtype.itemsize == 1
+        if of_bytes and any(turned(*at) for at in inputs(op)):
             why += "; bytes that run across what is multiplied are turned one by one, which is slow"
         found[op] = {"how": how, "why": why, **((ways(op) or {}) if how == "wgmma" else {})}
     chosen = {op for op, words in found.items() if words["how"]}
