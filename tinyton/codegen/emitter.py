@@ -325,10 +325,8 @@ class Emitter(Writer):
                 v = readers[v].result
             if v is end and v.type.shape:
                 for step, then in zip(steps, [*steps[1:], None], strict=True):
-                    same = (
-                        step.result.type == param.type and self.plan.layouts.get(step.result) == self.arrays[param][1]
-                    )
-                    if same and (then is None or then.name == "matmul"):
+                    alike = self.plan.layouts.get(step.result) == self.arrays[param][1]
+                    if alike and step.result.type == param.type and (then is None or then.name == "matmul"):
                         self.arrays[step.result] = self.arrays[param]
 
     def alias(self, v: Value, to: Value) -> None:
@@ -503,9 +501,8 @@ class Emitter(Writer):
             self.op = op
             if op in off:
                 for v in op.results:
-                    s.define(
-                        v, s.get(op.operands[2]) if len(op.operands) > 2 else self.dialect.literal(0, v.type.dtype)
-                    )
+                    zero = self.dialect.literal(0, v.type.dtype)
+                    s.define(v, s.get(op.operands[2]) if len(op.operands) > 2 else zero)
             elif element:
                 element(self, op, s)
             else:
@@ -538,10 +535,8 @@ class Emitter(Writer):
         if self._several(group):
             self.line(SEVERAL)
         self._loop(f"for (int {r} = 0; {r} <= {last}; ++{r}) {{", on)
-        if any(
-            not self.arrays.keys().isdisjoint(op.results) or (element and op not in tested and not OPS[op.name].reads)
-            for op, element in group.members
-        ):
+        others = (op for op, element in group.members if element and op not in tested and not OPS[op.name].reads)
+        if any(others) or not self.arrays.keys().isdisjoint(group.results):
             self._fill(group, off, tested if len(tests) == 1 else ())
             self._loop(f"for (int {r} = {last} + 1; {r} < {end}; ++{r}) {{", off)
         for _ in outer:

@@ -44,12 +44,8 @@ def identity(how: str, dtype: DType) -> float | int:
 
 
 def _reduce(run, op, x):
-    with np.errstate(all="ignore"):
-        axes, how = op.attrs["axes"], op.attrs["combine"]
-        dtype = op.result.type.dtype.register.numpy
-        if how in ("sum", "prod"):
-            return UFUNC[how].reduce(x, axis=axes, dtype=dtype)
-        return UFUNC[how].reduce(x, axis=axes)
+    dtype = op.result.type.dtype.register.numpy  # or NumPy would add narrower integers up in 64 bits
+    return UFUNC[op.attrs["combine"]].reduce(x, axis=op.attrs["axes"], dtype=dtype)
 
 
 # On a CPU one thread walks a whole tile, in a loop that the C compiler vectorises if the order of elements is free.
@@ -74,12 +70,8 @@ def _freely(e, how: str, dtype: DType) -> tuple[DType, str, str, str]:
         return dtype, zero, e.helper(f"{how}_in_any_order", ANY_ORDER, dtype, symbol=SYMBOL[how]), ""
     kind, word = (int32, "INT") if dtype is float32 else (int64, "LONG")
     ends = [f"{word}_MIN", f"{word}_MAX"][:: 1 if how.startswith("max") else -1]
-    words = {
-        "I": e.c(kind),
-        "sign": kind.bits - 1,
-        "most": f"{word}_MAX",
-        "symbol": ">" if how.startswith("max") else "<",
-    }
+    words = {"I": e.c(kind), "sign": kind.bits - 1, "most": f"{word}_MAX"}
+    words["symbol"] = ">" if how.startswith("max") else "<"
     step = e.helper(f"{how}_key", KEY, dtype, nan=ends[how.endswith("_nan")], **words)
     return kind, ends[0], step, e.helper("of_key", OF_KEY, dtype, **words)
 
