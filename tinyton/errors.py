@@ -35,10 +35,8 @@ class Loc(NamedTuple):
         """The source line with ``^`` under the span; a wide character takes two columns, as it does in a terminal."""
         code = self.text.lstrip()
         cut = len(self.text) - len(code)
-        before, under = (
-            code[: self.column - cut],
-            code[self.column - cut : max(self.end, self.column + 1) - cut],
-        )
+        start, end = self.column - cut, max(self.end, self.column + 1) - cut
+        before, under = code[:start], code[start:end]
         return f"    {code.rstrip()}\n    {' ' * _width(before)}{'^' * max(1, _width(under))}"
 
 

@@ -10,7 +10,7 @@ from functools import partial, reduce
 from typing import Any
 
 from .. import dtypes
-from ..dtypes import bool_, int32
+from ..dtypes import DType, bool_, int32
 from ..errors import KernelSyntaxError, KernelTypeError, KernelValueError, TinytonError
 from ..ir import Block, Op, Type, Value
 from ..language import LanguageFunction
@@ -47,9 +47,7 @@ def clear(t: Tracer, node: Clear) -> object:
     if any(x is True for x in flags):
         return False
     open_ = [x for x in flags if isinstance(x, Value)]
-    for x in open_[1:]:
-        open_[0] = OPS["or"].rule(t.builder, open_[0], x)
-    return OPS["invert"].rule(t.builder, open_[0]) if open_ else True
+    return OPS["invert"].rule(t.builder, reduce(partial(OPS["or"].rule, t.builder), open_)) if open_ else True
 
 
 def like(t: Tracer, x: Any, want: Type) -> Value:
@@ -72,17 +70,16 @@ def is_open(t: Tracer, x: object) -> bool:
     return x is UNSET or is_weak(t.builder, x) and isinstance(x, (bool, int, float, Value))
 
 
-def type_of(x: object) -> Type:
-    """What an open value is if nothing tells it."""
-    return Type(dtypes.of_literal(x if isinstance(x, (bool, int, float)) else 0.0, None))
+def type_of(x: object, partner: DType | None = None) -> Type:
+    """What an open value is beside ``partner``, or if nothing tells it."""
+    return Type(dtypes.of_literal(x if isinstance(x, (bool, int, float)) else 0.0, partner))
 
 
 def fits(t: Tracer, x: object, want: Type) -> bool:
     """Whether a value is of that type, or is open and may become that: a float stays one, a number is no pointer."""
     if not is_open(t, x):
         return isinstance(x, Value) and x.type == want
-    number = x if isinstance(x, (bool, int, float)) else 0.0
-    return x is UNSET or not want.pointer and dtypes.of_literal(number, want.dtype) is want.dtype
+    return x is UNSET or not want.pointer and type_of(x, want.dtype).dtype is want.dtype
 
 
 def align(values: Sequence[object]) -> tuple[list[list[Any]], Callable[[Sequence[Any]], Any]] | None:
@@ -141,10 +138,8 @@ def meet(t: Tracer, name: str, paths: list[Path], results: list[Value], node: as
         return values[0]
     if any(isinstance(v, Missing) for v in values):
         known = next((v for v in values if isinstance(v, Missing) and v.message), None)
-        what = f"{name} has a value on one path only (line {max(lines)})"
-        return known or Missing(
-            f"{what}, not on the other of the if in line {t.loc(node).line}; give it one before the if"
-        )
+        what = f"{name} has a value on one path only (line {max(lines)}), not on the other of the if in line"
+        return known or Missing(f"{what} {t.loc(node).line}; give it one before the if")
     shown, aligned = t.shown(name), align(values)
     if aligned is None:
         return Missing(depends(shown, values, lines), KernelTypeError)
