@@ -157,9 +157,8 @@ def from_dlpack(name: str, x: Any) -> Any:
     known |= {(10, 8): _foreign("float8_e4m3fn"), (12, 8): _foreign("float8_e5m2")}
     dtype: Any = known.get((t.code, t.bits)) if t.lanes == 1 else None
     if dtype is None:
-        raise KernelTypeError(
-            f"argument {name} has elements of {t.bits} bits and DLPack's type {t.code}; copy it first"
-        )
+        what = f"argument {name} has elements of {t.bits} bits and DLPack's type {t.code}"
+        raise KernelTypeError(f"{what}; copy it first")
     dtype = np.dtype(dtype)
     shape = tuple(t.shape[: t.ndim])
     steps = t.strides[: t.ndim] if t.strides else [prod(shape[d + 1 :]) for d in range(t.ndim)]
@@ -223,15 +222,13 @@ def check_host(name: str, a: np.ndarray) -> DType:
     if hasattr(a, "mask"):
         raise KernelTypeError(f"argument {name} is a masked array; pass its .data, or a copy with .filled(value)")
     if not a.dtype.isnative:
-        raise KernelTypeError(
-            f"argument {name} has byte order {a.dtype.byteorder}; convert it with .astype({a.dtype.newbyteorder('=')})"
-        )
+        what = f"argument {name} has byte order {a.dtype.byteorder}"
+        raise KernelTypeError(f"{what}; convert it with .astype({a.dtype.newbyteorder('=')})")
     try:
         element = from_numpy(a.dtype)
     except KernelTypeError as error:
         raise KernelTypeError(f"argument {name}: {error.message}") from None
     if any(s % element.itemsize for s in a.strides) or a.__array_interface__["data"][0] % element.itemsize:
-        raise KernelTypeError(
-            f"argument {name} has strides {a.strides}, not multiples of {element.itemsize} bytes; copy it first"
-        )
+        what = f"argument {name} has strides {a.strides}, not multiples of {element.itemsize} bytes"
+        raise KernelTypeError(f"{what}; copy it first")
     return element

@@ -94,9 +94,8 @@ class JITFunction:
         for name in self.names:
             if name.startswith("_tt_") or name in OPTIONS and not self.prefix:
                 what = "an option of every launch" if name in OPTIONS else "a name that the launcher uses"
-                raise KernelTypeError(
-                    f"{name} is {what}; give the parameter another name", self.source.loc(self.source.tree)
-                )
+                what = f"{name} is {what}; give the parameter another name"
+                raise KernelTypeError(what, self.source.loc(self.source.tree))
         self.unspecialized = self._names_of("do_not_specialize", "do_not_specialize_on_alignment")
         for name in self.rules:
             if name not in (*self.names, *OPTIONS):
@@ -118,9 +117,8 @@ class JITFunction:
             for x in self.options.get(option) or ():
                 name = self.names[x] if isinstance(x, int) and 0 <= x < len(self.names) else x
                 if name not in self.names:
-                    raise LaunchError(
-                        f"{option} lists {x!r}, which is no parameter of {self.source.name}({', '.join(self.names)})"
-                    )
+                    takes = f"{self.source.name}({', '.join(self.names)})"
+                    raise LaunchError(f"{option} lists {x!r}, which is no parameter of {takes}")
                 found.add(name)
         return frozenset(found)
 
@@ -224,17 +222,13 @@ class JITFunction:
     def _bind(self, args: tuple, named: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
         """Arguments by name, with defaults and what heuristics compute, which may change ``options`` too; says what is
         missing, unknown or given twice."""
-        name = self.source.name
+        name, names = self.source.name, ", ".join(self.names)
         if len(args) > len(self.names):
-            raise LaunchError(
-                f"{name} takes {len(self.names)} arguments ({', '.join(self.names)}), {len(args)} were given"
-            )
+            raise LaunchError(f"{name} takes {len(self.names)} arguments ({names}), {len(args)} were given")
         bound = {n: x for n, x in zip(self.names, args, strict=False) if x is not MISSING}
         for key, value in named.items():
             if key not in self.names:
-                raise LaunchError(
-                    f"{name} has no parameter {key}; it takes {', '.join(self.names)}, and {', '.join(OPTIONS)}"
-                )
+                raise LaunchError(f"{name} has no parameter {key}; it takes {names}, and {', '.join(OPTIONS)}")
             if key in bound:
                 raise LaunchError(f"{name} got {key} twice, by position and by name")
             bound[key] = value
@@ -327,20 +321,17 @@ def build_checked(
     low = lower(kernel, spec, threads, executor.dialect, attribute, free, asked.stages)
     shared = low.shared_bytes if threads > 1 else 0
     if shared > executor.limits["shared"]:
-        raise LaunchError(
-            f"{low.name} needs {shared} bytes of shared memory a program; this device has "
-            f"{executor.limits['shared']}. Use a smaller tile{' or fewer num_stages' * ('_ring' in low.source)}"
-        )
+        what = f"{low.name} needs {shared} bytes of shared memory a program; this device has"
+        instead = f"Use a smaller tile{' or fewer num_stages' * ('_ring' in low.source)}"
+        raise LaunchError(f"{what} {executor.limits['shared']}. {instead}")
     where, private = "one thread", low.private_bytes
     if private > executor.limits["private"]:  # at a time; long texts take compilers long, too
         private = max(low.held_bytes, private // 4)
     if getattr(executor, "on_cpu", False):  # a CPU keeps all threads of a program on one stack, and all tiles apart
         where, private = "a program", low.private_bytes * prod(low.block)
     if private > executor.limits["private"]:
-        raise LaunchError(
-            f"{low.name} keeps {private} bytes of tiles in {where}; "
-            f"this device allows {executor.limits['private']}. Use a smaller tile"
-        )
+        what = f"{low.name} keeps {private} bytes of tiles in {where}; this device allows"
+        raise LaunchError(f"{what} {executor.limits['private']}. Use a smaller tile")
     return low
 
 

@@ -203,9 +203,8 @@ def joined(t: Tracer, node: ast.JoinedStr) -> object:
     if t.source.spelling:
         return FString(tuple(parts))
     # <<<
-    raise KernelSyntaxError(
-        'an f-string in a kernel holds compile-time values; tt.device_print("x", x) shows the others when it runs'
-    )
+    what = 'an f-string in a kernel holds compile-time values; tt.device_print("x", x) shows the others when it runs'
+    raise KernelSyntaxError(what)
 
 
 @visits(ast.Call)

@@ -95,14 +95,11 @@ def capture(function: Callable) -> Source:
     if function.__name__ == "<lambda>":
         raise KernelSyntaxError("a lambda cannot be a kernel: define it with def, under @tt.jit")
     if hasattr(function, "__wrapped__"):
-        raise KernelSyntaxError(
-            f"{function.__name__} is already wrapped by another decorator, which a kernel would lose: put @tt.jit "
-            f"nearest to def"
-        )
+        what = f"{function.__name__} is already wrapped by another decorator, which a kernel would lose"
+        raise KernelSyntaxError(f"{what}: put @tt.jit nearest to def")
     if "." in function.__qualname__.rpartition("<locals>.")[2]:
-        raise KernelSyntaxError(
-            f"{function.__qualname__} is a method: a kernel is a function of its own, outside of classes"
-        )
+        what = f"{function.__qualname__} is a method"
+        raise KernelSyntaxError(f"{what}: a kernel is a function of its own, outside of classes")
     source = read(function)
     for star, extra in (("*", source.tree.args.vararg), ("**", source.tree.args.kwarg)):
         if extra:
@@ -124,10 +121,8 @@ def read(function: Callable) -> Source:
         # tree, text, first = _definition(function)
         # <<<
     except (OSError, TypeError, SyntaxError, IndexError, StopIteration):
-        raise KernelSyntaxError(
-            f"the source of {name} cannot be found: a kernel is read from its text, so it lives in a file or notebook "
-            f"cell, not in exec() or python -c"
-        ) from None
+        what = f"the source of {name} cannot be found: a kernel is read from its text"
+        raise KernelSyntaxError(f"{what}, so it lives in a file or notebook cell, not in exec() or python -c") from None
     if isinstance(tree, ast.AsyncFunctionDef):
         raise KernelSyntaxError(f"{name} is an async function; a kernel is a plain def")
     if not isinstance(tree, ast.FunctionDef) or tree.name != name:

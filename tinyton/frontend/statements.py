@@ -54,9 +54,8 @@ def assign_to(t: Tracer, node: ast.expr, value: object) -> None:
         return t.bind(target_name(node), value, node)
     with t.at(node):
         if not isinstance(value, tuple):
-            raise KernelTypeError(
-                f"{describe(value)} is not a tuple: it cannot be unpacked into {len(node.elts)} names"
-            )
+            what = f"{describe(value)} is not a tuple"
+            raise KernelTypeError(f"{what}: it cannot be unpacked into {len(node.elts)} names")
         names, error = node.elts, KernelTypeError
         # >>> stage 6
         if t.source.spelling:

@@ -37,9 +37,8 @@ def _offset(b: Builder, name: str, x: Operand, y: Operand) -> Value:
         raise KernelTypeError("two pointers cannot be added or subtracted; a pointer takes an integer offset")
     offset = value_of(b, y)
     if not offset.type.dtype.is_int or offset.type.dtype is bool_:
-        raise KernelTypeError(
-            f"an offset is an integer, in elements; this one is {offset.type}; divide with //, or use .to(tt.int32)"
-        )
+        what = f"an offset is an integer, in elements; this one is {offset.type}"
+        raise KernelTypeError(f"{what}; divide with //, or use .to(tt.int32)")
     if name == "sub":
         offset = b.add("neg", (offset,), offset.type)
     ptr, offset = same_shape(b, x, offset)

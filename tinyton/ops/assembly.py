@@ -74,9 +74,8 @@ def inline_asm_elementwise(
     several = isinstance(dtype, tuple)
     outputs = tuple(constant_dtype(d) for d in (dtype if isinstance(dtype, tuple) else (dtype,)))
     if several and not is_pure:
-        raise KernelValueError(
-            "instructions with several results run once for each: they must be pure", argument="is_pure"
-        )
+        what = "instructions with several results run once for each: they must be pure"
+        raise KernelValueError(what, argument="is_pure")
     values = same_shape(b, *(number(b, x) for x in (args if isinstance(args, tuple) else (args,))))
     words = tuple(w.strip() for w in constraints.split(","))
     types = [*outputs, *(v.type.dtype for v in values)]

@@ -192,9 +192,8 @@ def dot(
     if not kind.is_float and kind not in (int8, uint8):
         raise KernelTypeError(f"dot takes floats, int8 or uint8, not {x.type}")
     if input_precision not in (None, *PRECISIONS):
-        raise KernelValueError(
-            f"input_precision is {input_precision!r}; choose {', '.join(PRECISIONS)}", argument="input_precision"
-        )
+        what = f"input_precision is {input_precision!r}; choose {', '.join(PRECISIONS)}"
+        raise KernelValueError(what, argument="input_precision")
     if instruction not in (None, *INSTRUCTIONS):
         choices = ", ".join(f'"{word}"' for word in INSTRUCTIONS)
         raise KernelValueError(f"instruction is {instruction!r}; choose one of {choices}", argument="instruction")

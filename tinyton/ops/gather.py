@@ -53,7 +53,6 @@ def gather(b: Builder, src: Value, index: Value, axis: int) -> Value:
     if not at.type.dtype.is_int or at.type.dtype.kind == "b":
         raise KernelTypeError(f"an index is an int tile, not {at.type}", argument="index")
     if (*shape[:k], *shape[k + 1 :]) != (*x.type.shape[:k], *x.type.shape[k + 1 :]):
-        raise KernelTypeError(
-            f"the index is {at.type}: apart from axis {k}, its extents must be those of {x.type}", argument="index"
-        )
+        what = f"the index is {at.type}: apart from axis {k}, its extents must be those of {x.type}"
+        raise KernelTypeError(what, argument="index")
     return b.add("gather", (x, at), x.type.with_shape(shape), axis=k)

@@ -191,11 +191,7 @@ def _emit_store(e, op):
                 return _vectors(e, op, layout, width, _store_vector, _write)
             with e.loop(layout, [op], step=width) as s:
                 condition = s.condition(op)
-                return s.line(
-                    f"if ({condition}) {_store_vector(e, op, s, width)}"
-                    if condition
-                    else _store_vector(e, op, s, width)
-                )
+                return s.line(f"if ({condition}) " * bool(condition) + _store_vector(e, op, s, width))
         # <<<
         e.close_with(op, layout, lambda e, op, s: s.line(_write(e, op, s)))
 
@@ -255,11 +251,8 @@ def store(
         what = f"a tile of shape {list(shape)} cannot be stored to one address; add offsets to the pointer"
         raise KernelTypeError(what, argument="ptr")
     if ptr.type.shape != shape:
-        what = (
-            f"pointers of shape {list(ptr.type.shape)} would be repeated to {list(shape)}, with several values for one"
-        )
-        what += (
-            " address; give pointers, value and mask one shape (a reduction keeps its extent of 1 with keep_dims=True)"
-        )
-        raise KernelTypeError(what, argument="ptr")
+        what = f"pointers of shape {list(ptr.type.shape)} would be repeated to {list(shape)}"
+        why = "with several values for one address; give pointers, value and mask one shape"
+        instead = "(a reduction keeps its extent of 1 with keep_dims=True)"
+        raise KernelTypeError(f"{what}, {why} {instead}", argument="ptr")
     b.add("store", (ptr, broadcast(b, v, shape), *operands), None, **hints)

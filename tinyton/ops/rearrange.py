@@ -44,10 +44,8 @@ def full_tile(x: Value) -> Value:
     """A tile whose extents are powers of two: in others, elements beyond the end would be mixed in."""
     for d, n in enumerate(x.type.shape):
         if n & (n - 1):
-            raise KernelValueError(
-                f"the tile is {x.type}: dimension {d} has extent {n}, and this needs powers of two; "
-                f"use next_power_of_2({n}) = {1 << n.bit_length()} and a mask"
-            )
+            what = f"the tile is {x.type}: dimension {d} has extent {n}, and this needs powers of two"
+            raise KernelValueError(f"{what}; use next_power_of_2({n}) = {1 << n.bit_length()} and a mask")
     return x
 
 

@@ -59,10 +59,8 @@ def shared_store(b: Builder, idx: Operand, val: Operand, buffer_size: int | None
         b.shared = v.type.dtype, b.loc
     if v.type.pointer or v.type.dtype is not b.shared[0]:
         line = f", by line {b.shared[1].line}, {b.shared[1].text.strip()}" if b.shared[1] else ""
-        raise KernelTypeError(
-            f"the shared buffer holds {b.shared[0]}{line}; this stores {v.type}: write .to(tt.{b.shared[0]})",
-            argument="val",
-        )
+        what = f"the shared buffer holds {b.shared[0]}{line}; this stores {v.type}"
+        raise KernelTypeError(f"{what}: write .to(tt.{b.shared[0]})", argument="val")
     start, at = shared(b, idx, buffer_size)
     if v.type.shape and not at.type.shape:
         raise KernelTypeError(f"a tile of shape {list(v.type.shape)} cannot be stored to one index", argument="idx")

@@ -26,10 +26,8 @@ def static_assert(b: Builder, condition: object, message: object = "") -> None:
     [64]
     """
     if isinstance(condition, Value):
-        raise KernelTypeError(
-            f"static_assert needs a compile-time condition; this one is a run-time value ({describe(condition)})",
-            argument="condition",
-        )
+        what = f"static_assert needs a compile-time condition; this one is a run-time value ({describe(condition)})"
+        raise KernelTypeError(what, argument="condition")
     asserted(condition, message)
 
 
