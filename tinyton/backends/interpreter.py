@@ -100,10 +100,12 @@ class Run:
                 raise AssertionError(f"the NumPy meaning of {op.name} gives {np.shape(out)}, its rule {v.type}")
 
     def access(
-        self, op: Op, verb: str, pointers: np.ndarray, on: np.ndarray
+        self, op: Op, verb: str, pointers: np.ndarray, mask: np.ndarray | None
     ) -> Iterator[tuple[Buffer, np.ndarray, np.ndarray]]:
         """The buffers that the addresses of a "load", "store" or "atomic" lie in, with the places in them and the lanes
         that go there; raises for one that is outside. Nothing if every lane is off."""
+        pointers = np.broadcast_to(pointers, op.operands[0].type.shape)
+        on = np.broadcast_to(np.asarray(True if mask is None else mask), pointers.shape)
         if not on.any():
             if self.watch:
                 self.watch(verb, op, None, None, on)
@@ -134,11 +136,9 @@ class Run:
         yield buffer, at, on
 
     def load(self, op: Op, pointers: np.ndarray, mask: np.ndarray | None, other: np.ndarray | None) -> np.ndarray:
-        dtype = op.result.type.dtype
-        shape = op.result.type.shape
-        on = np.broadcast_to(np.asarray(True if mask is None else mask), shape)
+        dtype, shape = op.result.type.dtype, op.result.type.shape
         out = np.array(np.broadcast_to(np.asarray(0 if other is None else other, dtype.register.numpy), shape))
-        for buffer, at, lanes in self.access(op, "load", np.broadcast_to(pointers, shape), on):
+        for buffer, at, lanes in self.access(op, "load", pointers, mask):
             places = at[lanes]
             if self.checks:
                 self.checks.load(op, buffer, places)
@@ -146,10 +146,8 @@ class Run:
         return out
 
     def store(self, op: Op, pointers: np.ndarray, value: np.ndarray, mask: np.ndarray | None) -> None:
-        dtype, shape = op.operands[0].type.dtype, op.operands[0].type.shape
-        on = np.broadcast_to(np.asarray(True if mask is None else mask), shape)
-        for buffer, at, lanes in self.access(op, "store", np.broadcast_to(pointers, shape), on):
-            places, new = at[lanes], pack(np.broadcast_to(value, shape)[lanes], dtype)
+        for buffer, at, lanes in self.access(op, "store", pointers, mask):
+            places, new = at[lanes], pack(np.broadcast_to(value, lanes.shape)[lanes], op.operands[0].type.dtype)
             if self.checks:
                 self.checks.store(op, buffer, places, new)
             else:

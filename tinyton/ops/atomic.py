@@ -51,10 +51,9 @@ def _turns(lanes, at) -> list:
 def _fetch(run, op, ptr, value, mask=None, expected=None):
     """Lanes that share an element take turns, the first lane first."""
     dtype, how, shape = op.operands[0].type.dtype, op.attrs["how"], op.operands[0].type.shape
-    on = np.broadcast_to(np.asarray(True if mask is None else mask), shape)
     out = np.zeros(shape, dtype.register.numpy)
     bits = f"u{dtype.itemsize}"
-    for buffer, at, lanes in run.access(op, "atomic", np.broadcast_to(ptr, shape), on):
+    for buffer, at, lanes in run.access(op, "atomic", ptr, mask):
         for now in _turns(np.flatnonzero(lanes), at):
             places, x = at.flat[now], np.reshape(value, -1)[now]
             old = buffer.flat[places]
