@@ -269,9 +269,10 @@ def ordered(op: Op) -> tuple[Value, ...]:
     return {"l": op.operands, "g": op.operands[::-1]}[op.name[0]] if op.name in ("lt", "le", "gt", "ge") else ()
 
 
-def holds(op: Op, facts: dict[Value, Info]) -> bool:
-    """True for a comparison that holds for all elements, whatever the values are."""
-    if not ordered(op) or not all(facts[v].within(v.type.dtype) for v in op.operands):
+def holds(op: Op, facts: dict[Value, Info], endless: bool = False) -> bool:
+    """True for a comparison that holds for all elements, whatever the values are; or, if integers are ``endless``,
+    unless they wrap around."""
+    if not ordered(op) or not (endless or all(facts[v].within(v.type.dtype) for v in op.operands)):
         return False
     small, large = (facts[v] for v in ordered(op))
     return small.high < large.low or (small.high == large.low and op.name in ("le", "ge"))

@@ -19,7 +19,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from random import Random
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ from ..layout import whole
 from ..ops import OPS, mask_of
 from ..ops.reduction import UFUNC, identity
 from ..spelling import Spelling
-from .axisinfo import Info, analyse, ordered
+from .axisinfo import Info, analyse, holds
 from .plan import padded, sub_frame
 
 Axes = frozenset[int]
@@ -191,7 +191,10 @@ class Lane:
         self.kernel, self.made = kernel, {v: op for op in kernel.ops() for v in op.results}
         self.order = {op: k for k, op in enumerate(kernel.ops())}
         self.leaves, self.draw = {}, Random(0).random  # NumPy's would have to be imported
-        self.facts: dict[Value, Info] | None = None
+
+    @cached_property
+    def facts(self) -> dict[Value, Info]:
+        return analyse(self.kernel, {})
 
     def leaf(self, v: Value) -> np.ndarray:
         """Random values for one that is not known."""
@@ -257,13 +260,8 @@ class Lane:
     def conditions(self, mask: Value, axes: Axes) -> list[Value]:
         """What must hold for a mask to be on, as far as it varies along ``axes``: others turn off whole slices."""
         parts = dict.fromkeys(v for v, _ in self.trace(mask, axes, _joins))
-        return [v for v in parts if v not in self.made or not (_joins(self.made[v]) or self._always(self.made[v]))]
-
-    def _always(self, op: Op) -> bool:
-        """True for a comparison that no lane fails, unless integers wrap around."""
-        self.facts = self.facts or analyse(self.kernel, {})
-        small, large = (self.facts[v] for v in ordered(op)) if ordered(op) else (Info(), Info())
-        return small.high < large.low or (small.high == large.low and op.name in ("le", "ge"))
+        made = {v: self.made[v] for v in parts if v in self.made}
+        return [v for v in parts if v not in made or not (_joins(made[v]) or holds(made[v], self.facts, endless=True))]
 
     def pairs(self, v: Value, axes: Axes, inside: Inside = None) -> Iterator[tuple[Op, np.ndarray, np.ndarray]]:
         """Masked loads that ``v`` depends on, with ``v`` where all masks are on and where this one is off, as are then
