@@ -248,5 +248,4 @@ def _grid(grid: Any) -> tuple[int, int, int]:
     return (*map(index, grid), *(1,) * (3 - len(grid)))
 
 
-NAMES |= {"kernel": kernel, "launch": launch, "compiler_timeout": compiler_timeout}
-NAMES |= {"ByTarget": ByTarget, "Array": Array}
+NAMES |= {"kernel": kernel, "launch": launch, "compiler_timeout": compiler_timeout, "ByTarget": ByTarget}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import Parameter, Signature
@@ -17,7 +16,7 @@ from ..spelling import ConstantAnnotation, Spelling
 
 FUNCTIONS: dict[str, Entry] = {}
 NAMES: dict[str, Any] = {}  # everything that the module has
-MEANINGS: dict[Any, str] = {ast.MatMult: "matmul", ast.Pow: "pow"}
+MEANINGS: dict[Any, Any] = {}
 WORDING = (
     (r"write a loop over tt\.static_range", "write tuple(f(x) for x in ct.static_iter(xs))"),
     (r"tt\.static_range", "ct.static_iter"),
