@@ -23,10 +23,8 @@ class Occupancy:
     limited_by: str
 
     def __repr__(self) -> str:
-        return (
-            f"{self.programs_per_sm} programs, {self.warps_per_sm} warps a multiprocessor: "
-            f"{self.fraction:.0%}, limited by {self.limited_by}"
-        )
+        held = f"{self.programs_per_sm} programs, {self.warps_per_sm} warps a multiprocessor"
+        return f"{held}: {self.fraction:.0%}, limited by {self.limited_by}"
 
 
 def limits(capability: tuple[int, int]) -> dict[str, int]:

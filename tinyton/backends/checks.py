@@ -100,12 +100,10 @@ class Checks:
         buffer.flat[at] = new
         if (lost := _bits(buffer.flat[at]) != _bits(new)).any():
             k = int(np.argmax(lost))
-            raise RaceError(
-                f"program {self.program} stores different values to element {buffer.element(at[k])} of {buffer.name} "
-                f"at once: {_value(buffer, new[k])} and {_value(buffer, buffer.flat[at[k]])}; on a GPU either may "
-                f"stay. Give each lane an element of its own, or use an atomic operation",
-                op.loc,
-            )
+            what = f"stores different values to element {buffer.element(at[k])} of {buffer.name} at once"
+            both = f"{_value(buffer, new[k])} and {_value(buffer, buffer.flat[at[k]])}; on a GPU either may stay"
+            instead = "Give each lane an element of its own, or use an atomic operation"
+            raise RaceError(f"program {self.program} {what}: {both}. {instead}", op.loc)
         if buffer.written is not None:
             buffer.written[at] = buffer.full
 
@@ -126,33 +124,27 @@ class Checks:
         if before is not None:
             k = np.unravel_index(int(np.argmax(before > 0)), before.shape)
             program, earlier = self.log[before[k]]
-            raise RaceError(
-                f"program {self.program} {verb} element {buffer.element(at[k[0]])} of {buffer.name}, which program "
-                f"{program} {other} in line {_line(earlier)}; on a GPU either may come first. Write to another array, "
-                f"or do the second part in another launch",
-                op.loc,
-            )
+            what = f"program {self.program} {verb} element {buffer.element(at[k[0]])} of {buffer.name}"
+            why = f"which program {program} {other} in line {_line(earlier)}; on a GPU either may come first"
+            instead = "Write to another array, or do the second part in another launch"
+            raise RaceError(f"{what}, {why}. {instead}", op.loc)
 
     def _differ(self, before: np.ndarray, buffer: Any, at: np.ndarray, new: np.ndarray, op: Op) -> None:
         k = np.unravel_index(int(np.argmax(before > 0)), before.shape)
         program, earlier = self.log[before[k]]
         was, now = buffer.flat[at[k[0]]], new[k[0]]
         kind = "to" if _bits(was) == _bits(now) else "different values to"
-        raise RaceError(
-            f"programs {program} and {self.program} store {kind} element {buffer.element(at[k[0]])} of {buffer.name}: "
-            f"{_value(buffer, was)} in line {_line(earlier)}, then {_value(buffer, now)} in line {_line(op)}; on a GPU "
-            f"either may stay. Give each program elements of its own, or use an atomic operation",
-            op.loc,
-        )
+        what = f"programs {program} and {self.program} store {kind} element {buffer.element(at[k[0]])} of {buffer.name}"
+        both = f"{_value(buffer, was)} in line {_line(earlier)}, then {_value(buffer, now)} in line {_line(op)}"
+        instead = "Give each program elements of its own, or use an atomic operation"
+        raise RaceError(f"{what}: {both}; on a GPU either may stay. {instead}", op.loc)
 
     def _initialised(self, op: Op, buffer: Any, at: np.ndarray) -> None:
         if buffer.written is not None and (never := buffer.written[at] != buffer.full).any():
             k = buffer.element(at[int(np.argmax(never))])
-            raise UninitialisedError(
-                f"program {self.program} reads element {k} of {buffer.name}, which nothing has written: "
-                f"new memory holds anything. Store to it first, or make the array with tt.zeros",
-                op.loc,
-            )
+            what = f"program {self.program} reads element {k} of {buffer.name}, which nothing has written"
+            instead = "Store to it first, or make the array with tt.zeros"
+            raise UninitialisedError(f"{what}: new memory holds anything. {instead}", op.loc)
 
 
 def _bits(x: np.ndarray) -> np.ndarray:

@@ -124,11 +124,9 @@ class Run:
             size, element = buffer.flat.size - buffer.first, buffer.element(at[k])
             lane = f", lane {tuple(int(i) for i in k)}" if k else ""
             does = {"load": "reads", "store": "writes", "atomic": "changes"}[verb]
-            raise OutOfBoundsError(
-                f"program {self.program} {does} element {element} of {buffer.name}, which has elements {-buffer.first} "
-                f"to {size - 1}{lane}; mask the lanes that are beyond the end",
-                op.loc,
-            )
+            what = f"program {self.program} {does} element {element} of {buffer.name}, which has elements"
+            ends = f"{-buffer.first} to {size - 1}{lane}"
+            raise OutOfBoundsError(f"{what} {ends}; mask the lanes that are beyond the end", op.loc)
         if self.watch:
             self.watch(verb, op, buffer, at, on)
         if self.checks and verb == "atomic":

@@ -109,10 +109,9 @@ class Executor:
         """The queue that launches and copies go through, in order."""
         if _forked.is_set():
             if self.spare is None:
-                raise BackendError(
-                    "this process was forked after OpenCL was in use, which its driver does not survive; start "
-                    'processes with the spawn method: multiprocessing.get_context("spawn")'
-                )
+                what = "this process was forked after OpenCL was in use, which its driver does not survive"
+                instead = 'start processes with the spawn method: multiprocessing.get_context("spawn")'
+                raise BackendError(f"{what}; {instead}")
             _forked.clear()
             self.parents = self._queue  # kept: releasing it would wait for threads that are not there
             self.device = self.spare
@@ -219,10 +218,9 @@ class Executor:
         if type(x).__module__ != "pyopencl.array" or not hasattr(x, "base_data"):
             return None
         if x.context != self.context:
-            raise LaunchError(
-                f"argument {name} is in another OpenCL context than this launch; make it with "
-                "pyopencl.array.to_device(tinyton.backends.current().queue, ...)"
-            )
+            what = f"argument {name} is in another OpenCL context than this launch"
+            instead = "pyopencl.array.to_device(tinyton.backends.current().queue, ...)"
+            raise LaunchError(f"{what}; make it with {instead}")
         dtype = from_numpy(x.dtype)
         return dtype, x.offset % 16 == 0, (x.base_data or self.allocate(0), dtype, x.offset, x)
 

@@ -107,11 +107,9 @@ def _within(run, op, x, n):
     wrong = (x < 0) | (x >= n)
     if np.any(wrong):
         k = np.unravel_index(int(np.argmax(wrong)), np.shape(x))
-        raise OutOfBoundsError(
-            f"program {run.program} goes to {np.asarray(x)[k]} along axis {op.attrs['axis']} of {op.attrs['array']}, "
-            f"which has {np.max(n)} elements there; mask the lanes that are beyond the end",
-            op.loc,
-        )
+        where = f"along axis {op.attrs['axis']} of {op.attrs['array']}, which has {np.max(n)} elements there"
+        what = f"program {run.program} goes to {np.asarray(x)[k]} {where}"
+        raise OutOfBoundsError(f"{what}; mask the lanes that are beyond the end", op.loc)
     return x
 
 

@@ -176,12 +176,9 @@ def _finding(load: Op, reader: Op, how: str, dtype: DType) -> Finding:
     value = f'float("{neutral}")' if neutral in (float("inf"), float("-inf")) else str(neutral)
     what, line = WORDS.get(how[:3], how), reader.loc.line if reader.loc else "?"
     gives = "what its other= says" if len(load.operands) > 2 else "0"
-    return Finding(
-        "fill-identity",
-        f"where its mask is off this load gives {gives}, and what comes of that changes the {what} in line {line}; put "
-        f"tt.where(mask, x, {value}) around what is reduced, or give an other= that comes to {value} there",
-        load.loc,
-    )
+    why = f"where its mask is off this load gives {gives}, and what comes of that changes the {what} in line {line}"
+    instead = f"put tt.where(mask, x, {value}) around what is reduced, or give an other= that comes to {value} there"
+    return Finding("fill-identity", f"{why}; {instead}", load.loc)
 
 
 class Lane:
@@ -321,12 +318,9 @@ def _halves(kernel: Kernel) -> Iterator[Finding]:
                 v, last = stack.pop()
                 op = made.get(v)
                 if v is param and last:
-                    yield Finding(
-                        "half-accumulator",
-                        f"this sum is carried through the loop in {param.type.dtype}, which rounds it in every round; "
-                        f"start from float32 and convert after the loop",
-                        last.loc,
-                    )
+                    what = f"this sum is carried through the loop in {param.type.dtype}, which rounds it in every round"
+                    instead = "start from float32 and convert after the loop"
+                    yield Finding("half-accumulator", f"{what}; {instead}", last.loc)
                     break
                 if op and op.name in (*SUMS, "cast", "where") and (v, last) not in seen:
                     seen.add((v, last))
