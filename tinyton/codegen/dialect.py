@@ -204,14 +204,12 @@ OPENCL = Dialect(
 )
 
 COMMON = {
-    "round_float16": "\n{fn} float round_float16(float x) {{ return half_value(half_bits(x)); }}",
     "bfloat_bits": """
 {fn} unsigned short bfloat_bits(float x) {{  // round to nearest even; a NaN stays one
     unsigned int b = bits_of(x);
     return (unsigned short)(x != x ? b >> 16 | 0x40 : (b + 0x7fff + (b >> 16 & 1)) >> 16);
 }}""",
     "bfloat_value": "\n{fn} float bfloat_value(unsigned short h) {{ return float_of((unsigned int)h << 16); }}",
-    "round_bfloat16": "\n{fn} float round_bfloat16(float x) {{ return bfloat_value(bfloat_bits(x)); }}",
     # >>> stage 8
     "float8_bits": """
 {fn} unsigned char float8_bits(float x, unsigned int cut, unsigned int down, unsigned int most) {{
@@ -235,7 +233,7 @@ COMMON = {
     return (h & 0x7f) == 0x7f ? NAN : x;
 }}""",
     "e5m2_value": "\n{fn} float e5m2_value(unsigned char h) {{ return half_value((unsigned short)(h << 8)); }}",
-    "round_float8_e4m3fn": "\n{fn} float round_float8_e4m3fn(float x) {{ return e4m3_value(e4m3_bits(x)); }}",
-    "round_float8_e5m2": "\n{fn} float round_float8_e5m2(float x) {{ return e5m2_value(e5m2_bits(x)); }}",
     # <<<
 }
+ROUND = "\n{{fn}} float round_{0}(float x) {{{{ return {1}_value({1}_bits(x)); }}}}"
+COMMON |= {f"round_{name}": ROUND.format(name, word) for name, word in NARROW.items()}

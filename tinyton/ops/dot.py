@@ -55,8 +55,7 @@ def _emit_dot(e, op):
     e.barrier()
     e.declare(op.result)
     e.materialise(acc, e.arrays[op.result][0], layout)
-    e.line(f"for (int {k} = 0; {k} < {rows[-1]}; ++{k}) {{")
-    e.depth += 1
+    e.open(f"for (int {k} = 0; {k} < {rows[-1]}; ++{k}) {{")
     with e.loop(layout, []) as s:
         *batch, row, column = s.coordinates
         left = f"{memory}[{s.position(pitched(rows), [*batch, row, k])}]"
@@ -66,8 +65,7 @@ def _emit_dot(e, op):
         if dtype.is_float:
             value = f"{e.math('fma', dtype)}({left}, {right}, {cell})"
         s.line(f"{cell} = {value};")
-    e.depth -= 1
-    e.line("}")
+    e.shut()
 
 
 def _block(rows: int, columns: int) -> str:
