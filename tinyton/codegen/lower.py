@@ -297,7 +297,7 @@ def _lower(
     if maps:
         emitter.extra, emitter.registers = shares(threads) if most > TIGHT else (EXTRA, 0)
         bounds = bounds[0] + emitter.extra, *bounds[1:]
-        emitter.maps, emitter.stays = tuple(f"{m.name}_map" for m in maps), stays
+        emitter.maps, emitter.counts = tuple(f"{m.name}_map" for m in maps), stays
     # <<<
     lines = emitter.kernel_text(attribute(*bounds))
     made = kernel.name, emitter.symbol, plan.kernel, plan, lines, threads, emitter.shared_bytes, emitter.sizes

@@ -50,6 +50,7 @@ class Writer:
     knows how elements are spread over threads, extends it with `block` and `close`."""
 
     programs = 1  # that share a block
+    counts = 0  # of how many axes of the grid the kernel is told how many programs there are
 
     def __init__(self, kernel: Kernel, threads: int, dialect: Dialect):
         self.kernel, self.threads, self.dialect = kernel, threads, dialect
@@ -74,7 +75,6 @@ class Writer:
         # >>> stage 9
         self.maps: tuple[str, ...] = ()  # of arrays, which the kernel takes after all else
         self.extra = self.registers = 0  # threads that feed the others, and what they let those have, if anything
-        self.stays = 0  # where blocks run one program after another, of how many axes
         # <<<
         self.round = 0  # how deep the body of the innermost loop is
         self.met = False  # whether the threads have waited for each other in this round
@@ -256,8 +256,8 @@ class Writer:
         return "program" if axis == 0 and self.programs > 1 else self.dialect.program_id[axis]
 
     def num_programs(self, axis: int) -> str:
-        passed = axis < (1 if self.programs > 1 else self.stays)
-        return ("programs", "programs_y", "programs_z")[axis] if passed else self.dialect.num_programs[axis]
+        told = "programs", "programs_y", "programs_z"
+        return told[axis] if axis < self.counts else self.dialect.num_programs[axis]
 
     def place(self) -> tuple[str, ...]:
         """The program's place in the grid, for helper functions too."""
@@ -322,15 +322,15 @@ class Writer:
         top = [f"// kernel {ascii(self.kernel.name)[1:-1]}, {self.threads} thread{'s' * (self.threads > 1)} a program"]
         # >>> stage 4
         if self.programs > 1:
-            params.append("const int programs")
+            self.counts = 1
             prologue.insert(0, f"    const int program = {self.place()[0]};\n    if (program >= programs) return;")
             top[0] += f", {self.programs} programs a block"
         # <<<
         # >>> stage 9
         self.maps = tuple(map(self.fresh, self.maps))
         params += [f"const __grid_constant__ {self.use('TensorMap')} {name}" for name in self.maps]
-        params += [f"const int {self.num_programs(axis)}" for axis in range(self.stays)]
         # <<<
+        params += [f"const int {self.num_programs(axis)}" for axis in range(self.counts)]
         self.block(self.kernel.body)
         self.close()
         body = self.lines
