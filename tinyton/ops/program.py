@@ -55,25 +55,12 @@ def num_programs(b: Builder, axis: int = 0) -> Value:
 
 
 # >>> stage 9
-@op(
-    numpy=lambda run, op: np.int32(run.program[0]),
-    emit=lambda e, op: e.dialect.program_id[0],
-    kind="index",
-    cheap=True,
-    public=False,
-)
+@op(numpy=None, emit=lambda e, op: e.dialect.program_id[0], kind="index", cheap=True, public=False)
 def block(b: Builder) -> None:
-    """Which block of threads this is, of those that run one program after another. (Where each runs one, its
-    number.)"""
+    """Which block of threads this is, of those that run one program after another."""
 
 
-@op(
-    numpy=lambda run, op: np.int32(run.grid[0]),
-    emit=lambda e, op: e.dialect.num_programs[0],
-    kind="index",
-    cheap=True,
-    public=False,
-)
+@op(numpy=None, emit=lambda e, op: e.dialect.num_programs[0], kind="index", cheap=True, public=False)
 def blocks(b: Builder) -> None:
     """How many those are."""
 
