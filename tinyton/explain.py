@@ -82,8 +82,7 @@ def layouts(low: Any) -> str:
             widths.append(f"loop in line {op.loc.line}: {op.attrs['stages']} stages of {stage}{why}")
         if op.name == "produce":
             widths += [f"by a warp of their own (TMA): {ring}" for ring in op.attrs["rings"].values()]
-        if "programs" in op.attrs:
-            widths.append("as many blocks as the GPU holds run one program after another")
+            widths += ["as many blocks as the GPU holds run one program after another"] * bool(low.stays)
         # <<<
     lines = [f"{layout}: {', '.join(dict.fromkeys(names))}" for layout, names in tiles.items()]
     return "\n".join(lines + widths) or "no tile is kept in registers"
