@@ -42,7 +42,8 @@ class BuiltKernel(Variant):
 
     @property
     def reqntid(self) -> tuple[int, int, int]:
-        """The block that the PTX demands, read back out of it: threads of a program, programs of a block, 1."""
+        """The block that the PTX demands, read back out of it: threads of a program, and those that copy for it,
+        programs of a block, 1."""
         return nvcc.required_block(self._ptx)
 
     def _number(self, pattern: str) -> int:

@@ -48,9 +48,9 @@ class Variant:
 
     source = _of_low("source", "The generated CUDA C++ or OpenCL C.")
     ir = _of_low("ir", "The tile IR, after all passes.")
-    threads = _of_low("threads", "Threads a program.")
+    threads = _of_low("threads", "Threads a program, without those that only copy for it.")
     programs_per_block = _of_low(
-        "programs_per_block", "Programs a hardware block: several where their tiles are too small for 128 threads."
+        "programs_per_block", "Programs that share a hardware block: several where tiles are too small for 128 threads."
     )
 
     @property
@@ -105,7 +105,8 @@ class CompiledKernel(Variant):
 
     @cached_property
     def reqntid(self) -> tuple[int, int, int]:
-        """The block that the binary demands, read back out of it: threads of a program, programs of a block, 1."""
+        """The block that the binary demands, read back out of it: threads of a program, and those that copy for it,
+        programs of a block, 1."""
         return self.executor.read_block(self.loaded) if self.loaded is not None else self.low.block
 
     @property

@@ -2,7 +2,8 @@
 
 Two numbers that are easily taken for one: how much data a program covers (the tile, a constexpr of yours) and how many
 threads it runs on (the compiler's choice, written into the binary). On a GPU, programs that take few threads share a
-hardware block, unless ``num_warps`` or ``num_threads`` is given: then a program is a block.
+hardware block, unless ``num_warps`` or ``num_threads`` is given: then a program is a block, or where one more warp of a
+block copies tiles for the others, one of several that it runs in turn.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ class LaunchConfig:
 
     @property
     def blocks(self) -> tuple[int, int, int]:
-        """How many hardware blocks the grid is, which counts programs."""
+        """How many hardware blocks the grid is, which counts programs; or at most is, where blocks run one program
+        after another."""
         if callable(self.grid) or self.block is None:
             raise LaunchError("a LaunchConfig tells its blocks once its grid is numbers and its block is given")
         x, y, z = self.grid

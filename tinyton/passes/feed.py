@@ -1,6 +1,6 @@
-"""Loops that a warp of their own feeds: of the threads of a block, those of one warp have boxes of arrays copied for
-the rounds to come, and do nothing else; all others multiply. The kernel becomes two programs: what tells the first
-where boxes are, and when; and the rest."""
+"""Loops that a warp of their own feeds, or a group of warps: of the threads of a block, those have boxes of arrays
+copied for the rounds to come, and do nothing else; all others multiply. The kernel becomes two programs: what tells the
+first where boxes are, and when; and the rest."""
 
 from __future__ import annotations
 
