@@ -1,5 +1,7 @@
 """Loops that a warp of their own feeds by copies of boxes (TMA): what is found to be a box, and what comes out."""
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -208,9 +210,8 @@ def k(a, b, c, M, N, K, row_a, row_b, BM: tt.constexpr, BN: tt.constexpr, BK: tt
     assert fed == [2]
 
 
-@pytest.mark.parametrize(("tile", "warps"), [((64, 32), 4), ((128, 64), 8)], ids=str)
-def test_attention(fed, tile, warps, rng):
-    heads, t, d = 2, 100, 32
+def check_attention(tile, warps, t, rng):
+    heads, d = 2, 32
     q, k, v = (halves(rng, heads, t, d) for _ in range(3))
     out = np.full((heads, t, d), np.nan, np.float16)
     bm, bn = tile
@@ -218,7 +219,121 @@ def test_attention(fed, tile, warps, rng):
     s = np.einsum("htd,hsd->hts", q.astype(float), k.astype(float)) * d**-0.5
     p = np.exp(np.where(np.tril(np.ones((t, t), bool)), s, -np.inf))
     np.testing.assert_allclose(out.astype(float), (p / p.sum(-1, keepdims=True)) @ v.astype(float), atol=4e-3)
+
+
+@pytest.mark.parametrize(("tile", "warps"), [((64, 32), 4), ((128, 64), 8)], ids=str)
+def test_attention(fed, tile, warps, rng):
+    check_attention(tile, warps, 100, rng)
     assert fed == [2]
+
+
+@pytest.fixture
+def skewed(fed, card, monkeypatch):
+    """Loops are skewed however small their rings are; what is compiled is kept apart."""
+    monkeypatch.setattr(feed, "ALONE", 0)
+    key = card.key()
+    monkeypatch.setattr(card, "key", lambda: f"{key} skewed")
+    return fed
+
+
+SKEWED = """
+@tt.jit
+def k(q_ptr, k_ptr, v_ptr, out, mid, high, N, scale, BM: tt.constexpr, BN: tt.constexpr, D: tt.constexpr,
+      FADES: tt.constexpr):
+    i, d = tt.program_id(0) * BM + tt.arange(0, BM), tt.arange(0, D)
+    q = tt.load(q_ptr + i[:, None] * D + d)
+    most, total, acc = tt.full((BM,), -1e30, tt.float32), tt.zeros((BM,), tt.float32), tt.zeros((BM, D), tt.float32)
+    for n in range(0, mid, BN):
+        j = n + tt.arange(0, BN)
+        key = tt.load(k_ptr + j[:, None] * D + d, mask=j[:, None] < N, other=0)
+        value = tt.load(v_ptr + j[:, None] * D + d, mask=j[:, None] < N, other=0)
+        s = tt.where(j < N, tt.dot(q, key.T) * scale, -1e30)
+        new = tt.maximum(most, tt.max(s, 1)) if FADES else most * 0
+        p, fade = tt.exp(s - new[:, None]), tt.exp(most - new) if FADES else most * 0 + 1
+        total = total * fade + tt.sum(p, 1)
+        acc = tt.dot(p.to(tt.float16), value, acc * fade[:, None] if FADES else acc)
+        most = new
+    for n in range(mid, high, BN):
+        j = n + tt.arange(0, BN)
+        key = tt.load(k_ptr + j[:, None] * D + d, mask=j[:, None] < N, other=0)
+        value = tt.load(v_ptr + j[:, None] * D + d, mask=j[:, None] < N, other=0)
+        s = tt.where(j < N, tt.dot(q, key.T) * scale, -1e30)
+        new = tt.maximum(most, tt.max(s, 1)) if FADES else most * 0
+        p, fade = tt.exp(s - new[:, None]), tt.exp(most - new) if FADES else most * 0 + 1
+        if n > high:
+            total = total + 1
+        total = total * fade + tt.sum(p, 1)
+        acc = tt.dot(p.to(tt.float16), value, acc * fade[:, None] if FADES else acc)
+        most = new
+    tt.store(out + i[:, None] * D + d, acc / tt.where(total > 0, total, 1)[:, None])
+"""
+SKEWED_TYPES = {x: "*float16:16" for x in ("q_ptr", "k_ptr", "v_ptr", "out")}
+SKEWED_TYPES |= {"mid": "int32:16", "high": "int32:16", "N": "int32:16", "scale": "float32"}
+LATER = "a round later"
+
+
+@pytest.mark.parametrize("fades", [True, False])
+@pytest.mark.parametrize(("warps", "stages"), [(4, 2), (8, 3)], ids=str)
+def test_products_a_round_later_in_loops_of_few_rounds(skewed, warps, stages, fades, rng):
+    """One after the other, of none, one, or more, the last one of which is not whole."""
+    text, (bm, bn, d) = SKEWED, (16 * warps, 32, 32)
+    if not fades:  # the other way round, too
+        text = text.replace("v_ptr + j[:, None] * D + d, mask=j[:, None] < N", "v_ptr + j * D + d[:, None], mask=j < N")
+        text = text.replace("value, acc", "value.T, acc")
+    k = kernel(text)
+    q, key, value = halves(rng, bm, d), halves(rng, 160, d), halves(rng, 160, d)
+    for mid, high in ((0, 0), (0, 20), (32, 32), (32, 64), (64, 64), (96, 150), (0, 150)):
+        out = np.full((bm, d), np.nan, np.float16)
+        words = {"BM": bm, "BN": bn, "D": d, "FADES": fades, "num_warps": warps, "num_stages": stages}
+        k[1](q, key, value, out, mid, high, high or 16, 0.2, **words)
+        s = 0.2 * q.astype(float) @ key[:high].astype(float).T
+        p = np.exp(s - s.max(1, keepdims=True)) if high else s
+        want = p / p.sum(1, keepdims=True) @ value[:high].astype(float)
+        np.testing.assert_allclose(out.astype(float), want, atol=4e-3)
+    found = next(iter(k._cache.values())).low
+    assert skewed == [2] and LATER in layouts(found)
+    behind = found.source.partition("k_kernel(")[2].split("_held(")[1]  # the product in the first loop's rounds
+    assert re.search(r"exp_.*barrier_wait\(.*warpgroup_wait_float\w+\(acc.*pack_f16", behind, re.S)
+
+
+@pytest.mark.parametrize(("tile", "warps"), [((64, 32), 4), ((128, 64), 8)], ids=str)
+def test_attention_a_round_later(skewed, tile, warps, rng):
+    for t in (16, 100, 200):
+        check_attention(tile, warps, t, rng)
+    assert skewed == [2]
+
+
+def test_products_that_are_not_sent_a_round_later(monkeypatch):
+    words = {"BM": 64, "BN": 32, "D": 32, "FADES": True}
+    text = SKEWED.partition("    for n in range(mid")[0] + SKEWED[SKEWED.index("    tt.store") :]
+
+    def later(*changes, stages=2, threads=128, **more):
+        changed = text
+        for old, new in changes:
+            assert old in changed
+            changed = changed.replace(old, new)
+        found = low(monkeypatch, kernel(changed), SKEWED_TYPES, stages=stages, threads=threads, **words | more)
+        assert found.maps or stages == 1
+        return LATER in layouts(found)
+
+    assert not later()  # other blocks may multiply meanwhile
+    monkeypatch.setattr(feed, "ALONE", 0)
+    assert later() and later(stages=3) and later(BM=128, threads=256)
+    assert not later(stages=1)
+    assert not later(threads=256, BN=128, D=128)  # what is multiplied goes through shared memory
+    product, total = "acc = tt.dot(p.to(tt.float16), value, acc * fade[:, None] if FADES else acc)", "tt.sum(p, 1)"
+    assert not later(("tt.max(s, 1))", "tt.max(s, 1) + tt.max(acc, 1))"))  # the sums are read in each round
+    assert not later(("most = new", "most = new + tt.max(acc, 1)"))
+    assert not later(("acc * fade[:, None]", "acc * fade[:, None] + tt.sum(acc, 1)[:, None]"))
+    assert not later(("acc * fade[:, None]", "fade[:, None] + tt.zeros((BM, D), tt.float32)"))
+    assert not later((product, "acc = tt.dot(p.to(tt.float16), value, acc) * fade[:, None]"))
+    assert not later((product, f"if n != 32:\n            {product}"))
+    was = ("    for n", "    was = acc\n    for n"), ("acc = tt.dot", "was = acc\n        acc = tt.dot")
+    assert not later(*was, ("acc / tt", "acc * was / tt"))
+    assert not later((total, f"{total} + tt.sum(tt.dot(q, value.T), 1)"))  # another product reads the ring
+    assert not later(("tt.exp(s - new[:, None])", "tt.exp(q.to(tt.float32))"))  # it waits for no other product
+    monkeypatch.setattr(feed, "OTHERS", 240)
+    assert not later()  # registers
 
 
 @pytest.mark.parametrize("way", ["C", "F"])
@@ -416,6 +531,14 @@ def test_warps_more_find_registers():
     words = PLAIN | {"BM": 128, "BN": 256, "BK": 32, "PRECISION": "tf32", "num_warps": 8, "num_stages": 3}
     built = tt.compile(matmul, types, target="sm_90a", share=False, maps=True, **words)
     assert built.reqntid == (384, 1, 1) and built.registers * 3 * 32 <= 16384 and not built.spills
+
+
+@pytest.mark.nvcc
+@pytest.mark.skipif(nvcc.find("ptxas") is None, reason="nvcc is not installed: pip install 'tinyton[nvcc]'")
+def test_products_a_round_later_find_registers():
+    words = {"BM": 128, "BN": 128, "D": 128, "FADES": True, "num_warps": 8, "num_stages": 2}
+    built = tt.compile(kernel(SKEWED), SKEWED_TYPES, target="sm_90a", share=False, maps=True, **words)
+    assert LATER in built.explain().layouts and built.reqntid == (384, 1, 1) and not built.spills
 
 
 @pytest.mark.parametrize("warps", [8, 16])

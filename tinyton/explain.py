@@ -85,4 +85,4 @@ def layouts(low: Any) -> str:
             widths += ["as many blocks as the GPU holds run one program after another"] * bool(low.stays)
         # <<<
     lines = [f"{layout}: {', '.join(dict.fromkeys(names))}" for layout, names in tiles.items()]
-    return "\n".join(lines + widths) or "no tile is kept in registers"
+    return "\n".join(dict.fromkeys(lines + widths)) or "no tile is kept in registers"

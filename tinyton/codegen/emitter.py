@@ -326,7 +326,8 @@ class Emitter(Writer):
             if v is end and v.type.shape:
                 for step, then in zip(steps, [*steps[1:], None], strict=True):
                     alike = self.plan.layouts.get(step.result) == self.arrays[param][1]
-                    if alike and step.result.type == param.type and (then is None or then.name == "matmul"):
+                    last = then is None or "matmul" in (step.name, then.name)
+                    if alike and step.result.type == param.type and last:
                         self.arrays[step.result] = self.arrays[param]
 
     def alias(self, v: Value, to: Value) -> None:
@@ -334,6 +335,10 @@ class Emitter(Writer):
         if not v.type.shape:
             self.text[v] = self.text[to]
         self.names[v] = self.names[to]
+        # >>> stage 9
+        if to in self.placed:
+            self.placed[v] = self.placed[to]
+        # <<<
 
     def assign(self, targets: tuple[Value, ...], values: tuple[Value, ...]) -> None:
         """Parallel assignment: what is overwritten before it is read is copied first."""

@@ -23,7 +23,7 @@ from ..passes.axisinfo import Info, analyse
 
 # >>> stage 9
 from ..passes.boxes import Map
-from ..passes.feed import EXTRA, HELD, MOST, SHARED, SINCE, TIGHT, feed, room_of_rings, shares, unfed
+from ..passes.feed import EXTRA, HELD, MOST, SHARED, SINCE, TIGHT, can_hold, feed, room_of_rings, shares, unfed
 
 # <<<
 from ..passes.fold import drop_sure, fold
@@ -243,9 +243,10 @@ def _lower(
     programs: int = 1,
     fed: bool | str = True,
     stays: int = 1,
+    skewed: bool = True,
 ) -> Lowered:
     # >>> stage 9
-    plain = kernel
+    without = partial(_lower, kernel, threads=threads, dialect=dialect, attribute=attribute, stages=stages)
     # <<<
     # >>> stage 8
     kernel = products(kernel, threads, dialect.arch, dialect.alone)
@@ -257,9 +258,9 @@ def _lower(
     elif fed and dialect.arch == SINCE and dialect.alone and programs == 1 and threads + EXTRA <= MOST:
         one, staying = kernel, stay(kernel) if stays else None
         kernel, stays = staying or (one, 0)
-        kernel, maps, needs = feed(kernel, spec.divisors(), stages)
+        kernel, maps, needs = feed(kernel, spec.divisors(), stages, skewed)
         if stays and not maps:
-            kernel, maps, needs = feed(one, spec.divisors(), stages)
+            kernel, maps, needs = feed(one, spec.divisors(), stages, skewed)
     kernel = pipeline(kernel, stages) if dialect.arch >= AHEAD else kernel
     # <<<
     # >>> stage 7
@@ -279,21 +280,23 @@ def _lower(
     emitter = Emitter(plan, dialect, programs)
     bounds: tuple = (threads,)
     # >>> stage 4
-    ahead = {op.result for op in plan.kernel.ops() if op.name == "load_ahead"}  # and the same registers in the loop
-    again = {v for op in plan.kernel.ops() for start, *others in op.carried if start in ahead for v in others}
+    slots = {op.result: op.name for op in plan.kernel.ops() if op.name in ("load_ahead", "hold")}  # the loop's, too
+    again = {v for op in plan.kernel.ops() for start, *others in op.carried if start in slots for v in others}
     made = {v: op for op in plan.kernel.ops() for v in op.results}
     room = {
-        v: x.registers * (v.type.dtype if v in ahead else v.type.dtype.register).itemsize
+        v: x.registers * (v.type.dtype if v in slots else v.type.dtype.register).itemsize
         for v, x in plan.layouts.items()
         if v not in again and not (v in made and OPS[made[v].name].placed)
     }
     sums = max((room.get(op.result, 0) for op in plan.kernel.ops() if op.attrs.get("how") == "outer"), default=0)
     most = held(plan.kernel, room)
-    bounds = threads * programs, blocks_at_once(threads * programs, most, bool(ahead), sums)
+    bounds = threads * programs, blocks_at_once(threads * programs, most, "load_ahead" in slots.values(), sums)
     # <<<
     # >>> stage 9
-    if maps and threads > BLOCK and most * threads > HELD:
-        return _lower(plain, spec, threads, dialect, attribute, stages, fed="a warp more would leave too few registers")
+    if not can_hold(plan.kernel, plan.layouts, threads):
+        return without(spec, stays=stays, skewed=False)
+    if maps and "hold" not in slots.values() and threads > BLOCK and most * threads > HELD:
+        return without(spec, fed="a warp more would leave too few registers")
     if maps:
         emitter.extra, emitter.registers = shares(threads) if most > TIGHT else (EXTRA, 0)
         bounds = bounds[0] + emitter.extra, *bounds[1:]
@@ -303,9 +306,9 @@ def _lower(
     made = kernel.name, emitter.symbol, plan.kernel, plan, lines, threads, emitter.shared_bytes, emitter.sizes
     # >>> stage 9
     used |= needs
-    without = partial(_lower, plain, threads=threads, dialect=dialect, attribute=attribute, stages=stages)
     if maps and stays and SHARED // emitter.shared_bytes < min(2, SHARED // room_of_rings(plan.kernel)):
-        return without(spec, stays=0)  # for two at once, of which one stores while the other multiplies
+        # for two at once, of which one stores while the other multiplies
+        return without(spec, stays=0, skewed=skewed)
     if maps and emitter.shared_bytes > SHARED:
         return without(spec, fed="its tiles leave no room in shared memory for those of a loop around it")
     other = partial(without, spec.only(used)) if maps else None  # which serves what this one does

@@ -366,7 +366,7 @@ def rounded_later(kernel: Kernel) -> set[Value]:
     found = {v for op in ops for v in op.results if v.type.dtype.is_narrow and not v.type.pointer} - kept
     for op in reversed(ops):  # readers come before what they read
         moves = OPS[op.name].kind == "view" or op.name in ("convert", "where", "neg")
-        moves = moves and op.result in found or op.name == "place"
+        moves = moves and op.result in found or op.name in ("place", "hold")
         moves = moves or op.name == "store" and not op.operands[0].type.shared
         found.difference_update(() if moves else op.operands)
     return found

@@ -26,9 +26,8 @@ def _carry(e, op) -> str:
     """Declares what goes round; gives the C of the flag that a loop goes on by."""
     for start, param, _, result in op.carried:
         # >>> stage 7
-        if start in e.made and e.made[start].name == "load_ahead":
+        if start in e.made and e.made[start].name in ("load_ahead", "hold"):
             e.alias(param, start)
-            continue
         # <<<
         e.declare(param)
         e.materialise(start, *e.arrays[param])

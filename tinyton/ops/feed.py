@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..dtypes import int32, uint8, uint64
 from ..ir import Block, Builder, Type, Value
 from . import op
-from .tensor import Placed, plus, size
+from .tensor import Held, Placed, plus, size
 
 WARP = 32
 FEW = 24  # registers of a thread that feeds others, where those need many
@@ -133,17 +133,41 @@ def send(b: Builder, *places: Value, ring: int, parts: tuple[tuple[int, tuple[in
 
 
 def _emit_sent(e, op):
-    ring = e.feeds[op.attrs["ring"]]
-    place = e.fresh(f"{ring.at}_now")
-    e.feeds[op.attrs["ring"]] = ring._replace(place=place)
-    e.line(f"const int {place} = {ring.at};")
-    e.line(f"{e.use('barrier_wait')}({ring.full} + {place}, {ring.parity});")
+    ring, early = e.feeds[op.attrs["ring"]], op.attrs.get("early")
+    place = ring.at
+    if not early:
+        place = e.fresh(f"{ring.at}_now")
+        e.feeds[op.attrs["ring"]] = ring._replace(place=place)
+        e.line(f"const int {place} = {ring.at};")
+    if early is not False:
+        e.line(f"{e.use('barrier_wait')}({ring.full} + {place}, {ring.parity});")
 
 
 @op(numpy=None, emit=_emit_sent, kind="statement", effect=True, aside=True, public=False)
-def sent(b: Builder, ring: int) -> None:
-    """Waits until the next tiles of a ring are there."""
-    b.add("sent", (), None, ring=ring)
+def sent(b: Builder, ring: int, early: bool | None = None) -> None:
+    """Waits until the next tiles of a ring are there, and takes their place; ``early``, that is left to a round to
+    come, where False says that there was a wait for them."""
+    b.add("sent", (), None, ring=ring, early=early)
+
+
+def _emit_hold(e, op):
+    x, *before = op.operands
+    array, layout = e.arrays[x]
+    if before:
+        e.alias(op.result, before[0])
+    else:
+        words = e.names[op.result] = e.fresh("left")
+        e.arrays[op.result], e.placed[op.result] = (words, layout), Held(x.type, array, words)
+        e.sizes[op.result] = layout.registers * x.type.dtype.itemsize
+        e.line(f"unsigned int {words}[{layout.registers // 2}];")
+    Held(x.type, array).pack(e, e.placed[op.result].words, layout.registers // 8)
+
+
+@op(numpy=lambda run, op, x, *_: x, emit=_emit_hold, kind="statement", effect=True, public=False)
+def hold(b: Builder, x: Value, *before: Value, **left: object) -> Value:
+    """A left operand that stays in registers, as it is multiplied, until a round to come: in those of the one
+    ``before``, once products have read that."""
+    return b.add("hold", (x, *before), x.type, **left)
 
 
 def _emit_received(e, op):

@@ -88,16 +88,17 @@ class Held(NamedTuple):
 
     type: Type
     array: str
+    words: str = ""  # where its elements are in pairs already
 
-    def pack(self, p: Product, words: str, rows: int) -> None:
-        """Puts pairs of elements into ``words``, four for each piece of ``rows`` by 32 bytes."""
-        e, parts = p.e, p.bytes // STEP
-        pack = e.use(f"pack_{KINDS[self.type.dtype.name]}")
-        i, k = p.loop("i", rows), p.loop("part", parts)
-        place = [times(f"({plus(times(i, parts), k)})", 8) if plus(i, k) != "0" else "0"]
-        for w, (high, far) in enumerate(((0, 0), (2, 0), (0, 4), (2, 4))):
-            at, to = plus(*place, str(high + far)), plus(times(i, 4 * parts), times(k, 4), str(w))
-            e.line(f"{words}[{to}] = {pack}({self.array}[{at}], {self.array}[{plus(at, '1')}]);")
+    def pack(self, e, words: str, parts: int) -> None:
+        """Puts pairs of elements into ``words``, four for each of ``parts`` of 16 rows by 32 bytes."""
+        pack, k = e.use(f"pack_{KINDS[self.type.dtype.name]}"), e.fresh("part")
+        e.line("#pragma unroll")
+        e.line(f"for (int {k} = 0; {k} < {parts}; ++{k}) {{")
+        for w in range(4):
+            x, y = (f"{self.array}[{plus(f'{k} * 8', str(n))}]" for n in (2 * w, 2 * w + 1))
+            e.line(f"    {words}[{plus(f'{k} * 4', str(w))}] = {pack}({x}, {y});")
+        e.line("}")
 
 
 def size(t: Type) -> int:
@@ -116,7 +117,7 @@ def runs_along(layout: Layout, t: Type, inner: int, rounded: bool = False) -> in
 
 def _emit_place(e, op):
     (x,) = op.operands
-    if held(e, op):
+    if in_registers(op, e.arrays[x][1] if x in e.arrays else None, e.threads):
         e.placed[op.result] = Held(x.type, e.arrays[x][0])
         return
     layout, dtype, name = e.own_layout(x), x.type.dtype, e.fresh(f"{x.name or op.result.name or 'operand'}_tile")
@@ -133,12 +134,12 @@ def _emit_place(e, op):
     e.waiting = True
 
 
-def held(e, op: Op) -> bool:
-    """Whether a tile need not be placed, as each warp has in registers what it multiplies."""
-    (x,) = op.operands
-    if "left" not in op.attrs or x not in e.arrays or x.type.dtype.itemsize != 2 or len(x.type.shape) != 2:
+def in_registers(op: Op, layout: Layout | None, threads: int) -> bool:
+    """Whether a tile of that layout need not be placed, as each warp has in registers what it multiplies."""
+    t = op.operands[0].type
+    if "left" not in op.attrs or t.dtype.itemsize != 2 or len(t.shape) != 2:
         return False
-    return op.attrs["inner"] == 1 and e.arrays[x][1] == left_operand(x.type.shape, sums(*op.attrs["left"], e.threads))
+    return op.attrs["inner"] == 1 and layout == left_operand(t.shape, sums(*op.attrs["left"], threads))
 
 
 @op(numpy=lambda run, op, x: x, emit=_emit_place, kind="statement", public=False, placed=True)
@@ -218,13 +219,12 @@ class Product:
 
     def held(self, rows: int) -> str:
         """The array of words that are the left operand, ``rows`` pieces by 32 bytes; empty if it is in memory."""
-        tile, depth = self.tiles[0][0], self.e.depth
-        if not isinstance(tile, Held):
-            return ""
+        tile, parts = self.tiles[0][0], rows * (self.bytes // STEP)
+        if not isinstance(tile, Held) or tile.words:
+            return getattr(tile, "words", "")
         words = self.e.fresh("left")
-        self.e.line(f"unsigned int {words}[{4 * rows * (self.bytes // STEP)}];")
-        tile.pack(self, words, rows)
-        self.shut(depth)
+        self.e.line(f"unsigned int {words}[{4 * parts}];")
+        tile.pack(self.e, words, parts)
         return words
 
     def word(self, words: str, i: str, k: str) -> str:

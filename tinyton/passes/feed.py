@@ -4,27 +4,32 @@ first where boxes are, and when; and the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
+from math import prod
 
 from ..dtypes import int32, int64
 from ..ir import Block, Builder, Kernel, Op, Type, Value, uses, walk
+from ..layout import Layout
 from ..ops import OPS
 from ..ops.feed import FEW, Ring
-from ..ops.tensor import size
+from ..ops.tensor import in_registers, size
 from .axisinfo import analyse
 from .boxes import Box, Boxes, Map, Sum, described
 from .fold import fold
 from .pipeline import _fitting, _loads, _patient
+from .skew import late, skew
 
 SINCE = 90  # the architecture that has such copies
 EXTRA = 32  # threads
 GROUP = 128  # as many, where the others need the registers of all: a group of warps gives away what it has
 MOST = 1024  # of a block
 SHARED = 227 * 1024  # bytes of shared memory that it has for a block
+ALONE = SHARED // 2  # of rings: with more, no other block is there that could multiply meanwhile, and loops are skewed
 TIGHT = 1800  # bytes of tiles that a thread holds at a time: with more, 168 registers are few
 HELD = 2100 * 256  # bytes of tiles that threads hold at a time: with more, registers are short (which come for 4 warps)
+OTHERS = 40  # registers that a thread of a skewed loop needs beside tiles
 ALWAYS = True  # for loops that do not say
 PLAIN = ("for", "while", "if", "store", "assume")  # effects that the copies may pass; and atomics that tell nothing
 SAYS = ("warp_specialize", "allow_tma")
@@ -65,12 +70,12 @@ class Fed:
 
 
 def feed(
-    kernel: Kernel, divisors: dict[str, int], stages: int | None
+    kernel: Kernel, divisors: dict[str, int], stages: int | None, skewed: bool = True
 ) -> tuple[Kernel, tuple[Map, ...], frozenset[str]]:
     """Before: ``for k: x = load p + k; t = place x; ...``. After: ``produce: for k: send ring k 0`` and ``for k: sent
     ring; t = received ring; ...; done ring``. That is done to loops whose loads, of those that are multiplied by groups
     of warps, are all boxes, and that hold no such loop; others get a ``why``. Gives the maps that the kernel takes too,
-    and the arguments whose divisibility matters."""
+    and the arguments whose divisibility matters. ``skewed`` allows loops to be."""
     count_of, boxes = uses(kernel), cache(lambda: Boxes(kernel, analyse(kernel, divisors), divisors))
     found: dict[Op, Fed] = {}
     why: dict[Op, str] = {}
@@ -84,7 +89,7 @@ def feed(
     maps: tuple[Map, ...] = ()
     if found:
         try:
-            kernel, maps = _split(kernel, found, why, count_of)
+            kernel, maps = _split(kernel, found, why, count_of, skewed)
         except Unfed as error:
             why |= dict.fromkeys(found, str(error))
     if why and not maps:
@@ -95,6 +100,10 @@ def feed(
 def room_of_rings(kernel: Kernel) -> int:
     """Bytes of shared memory of all places of its rings."""
     (rings,) = (op.attrs["rings"].values() for op in kernel.body.ops if op.name == "produce")  # type: ignore[attr-defined]
+    return _room(rings)
+
+
+def _room(rings: Iterable[Ring]) -> int:
     return sum(ring.stages * sum(map(size, ring.types)) for ring in rings)
 
 
@@ -106,6 +115,17 @@ def shares(threads: int) -> tuple[int, int]:
         return EXTRA, 0
     each = 65536 // (threads + GROUP) // 8 * 8
     return GROUP, ((groups + 1) * each - FEW) // groups // 8 * 8
+
+
+def can_hold(kernel: Kernel, layouts: dict[Value, Layout], threads: int) -> bool:
+    """Whether left operands of products that are sent later stay in registers, and leave room in them for the sums of
+    that product, and of the one that the next left operand is made of."""
+    most = (shares(threads)[1] or 255) - OTHERS
+    for op in (op for op in kernel.ops() if op.name == "hold"):
+        layout, sums = layouts.get(op.operands[0]), prod(op.attrs["left"][0]) // threads  # type: ignore[index]
+        if not in_registers(op, layout, threads) or layout.registers * 3 // 2 + sums > most:  # type: ignore[union-attr]
+            return False
+    return True
 
 
 def unfed(kernel: Kernel, why: str) -> Kernel:
@@ -144,7 +164,7 @@ def _fed(loop: Op, boxes: Callable[[], Boxes], pairs: list[tuple[Op, Op]], stage
 
 
 def _split(
-    kernel: Kernel, found: dict[Op, Fed], why: dict[Op, str], count_of: dict[Value, int]
+    kernel: Kernel, found: dict[Op, Fed], why: dict[Op, str], count_of: dict[Value, int], skewed: bool
 ) -> tuple[Kernel, tuple[Map, ...]]:
     waits = [op.name for op in kernel.ops() if op.attrs.get("volatile")]  # for others, maybe, as the copies would not
     effects = [op for op in kernel.ops() if OPS[op.name].effect and op.name not in PLAIN]
@@ -201,7 +221,7 @@ def _split(
         if op not in found:
             return None
         b = Builder()
-        _serve(b, found[op], count_of)
+        _serve(b, found[op], count_of, skewed and _room(rings.values()) > ALONE)
         if op is free:
             b.add("ring_end", (), None)
         return b.ops
@@ -265,8 +285,8 @@ def _value(b: Builder, x: Sum, name: str) -> Value:
     return out
 
 
-def _serve(b: Builder, fed: Fed, count_of: dict[Value, int]) -> None:
-    """Appends the loop of those who multiply."""
+def _serve(b: Builder, fed: Fed, count_of: dict[Value, int], skewed: bool) -> None:
+    """Appends the loop of those who multiply, ``skewed`` if it can be."""
     loop = fed.loop
     (body,) = loop.blocks
     patient = _patient(loop, fed.pairs, count_of) if fed.stages > 2 else []
@@ -297,7 +317,11 @@ def _serve(b: Builder, fed: Fed, count_of: dict[Value, int]) -> None:
     sums = {result: start for start, param, _, result in loop.carried if any(param is op.operands[2] for op in patient)}
     begun = {start: b.add("products_begin", (start,), start.type) for start in sums.values()}
     block = replace(body, ops=tuple(inner.ops))
-    b.ops.append(replace(loop, operands=tuple(begun.get(v, v) for v in loop.operands), blocks=(block,)))
+    new = replace(loop, operands=tuple(begun.get(v, v) for v in loop.operands), blocks=(block,))
+    if skewed and (found := late(loop, [op for op, *more in numbered if "how" in op.attrs and not more], count_of)):
+        skew(b, new, *found, numbered[found[0],])
+    else:
+        b.ops.append(new)
     for result in sums:
         b.add("products_wait", (result,), None)
     for ring in fed.numbers if patient else ():
