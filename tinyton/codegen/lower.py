@@ -260,7 +260,7 @@ def _lower(
         kernel, stays = staying or (one, 0)
         kernel, maps, needs = feed(kernel, spec.divisors(), stages, skewed)
         if stays and not maps:
-            kernel, maps, needs = feed(one, spec.divisors(), stages, skewed)
+            stays, (kernel, maps, needs) = 0, feed(one, spec.divisors(), stages, skewed)
     kernel = pipeline(kernel, stages) if dialect.arch >= AHEAD else kernel
     # <<<
     # >>> stage 7
