@@ -176,15 +176,18 @@ def uses(kernel: Kernel) -> dict[Value, int]:
     return Counter(used)
 
 
-def origins(kernel: Kernel, values: Iterable[Value], pointers: bool = False) -> set[Value]:
-    """The values, and all that they are made of, or the ``pointers`` of that."""
+def origins(
+    kernel: Kernel, values: Iterable[Value], pointers: bool = False, through: Callable[[Op], bool] = lambda op: True
+) -> set[Value]:
+    """The values, and all that they are made of, or the ``pointers`` of that; by these ops, branches and what goes
+    round loops."""
     made_of: dict[Value, tuple[Value, ...]] = {}
     for op in kernel.ops():
-        made_of |= {v: op.operands for v in op.results}
-        if op.name == "for":  # where it ends does not show in its counter
+        made_of |= {v: op.operands for v in op.results if through(op)}
+        if op.name == "for" and through(op):  # where it ends does not show in its counter
             made_of[op.blocks[0].params[0]] = op.head[::2]
         for start, param, end, result in op.carried:
-            made_of[param] = made_of[result] = (start, end)
+            made_of[param] = made_of[result] = (param, start, end)
         if op.name == "if":
             made_of |= {v: tuple(b.yields[k] for b in op.blocks) for k, v in enumerate(op.results)}
     found, queue = set(), list(values)

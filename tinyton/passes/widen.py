@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..dtypes import bool_, int64
-from ..ir import LOOPS, Block, Builder, Kernel, Loc, Op, Type, Value
+from ..ir import LOOPS, Block, Builder, Kernel, Loc, Op, Type, Value, origins
 from .axisinfo import HINTS, SIGNED, Info
 
 EXACT = {"add", "sub", "mul", "neg", "where", "expand", "broadcast", "reshape", "permute", "within", *HINTS}
@@ -119,21 +119,4 @@ def _exact(op: Op) -> bool:
 
 def offsets(kernel: Kernel) -> set[Value]:
     """Every value that an offset of a pointer is made of by exact integer arithmetic."""
-    made = {v: op for op in kernel.ops() for v in op.results}
-    carried: dict[Value, tuple[Value, ...]] = {}
-    for op in kernel.ops():
-        for start, p, end, result in op.carried:
-            carried[p] = carried[result] = (p, start, end)
-        if op.name == "if":
-            carried.update({v: tuple(b.yields[k] for b in op.blocks) for k, v in enumerate(op.results)})
-    found: set[Value] = set()
-    queue = [op.operands[1] for op in kernel.ops() if op.name == "addptr"]
-    while queue:
-        v = queue.pop()
-        if v in found:
-            continue
-        found.add(v)
-        queue.extend(carried.get(v, ()))
-        if v in made and _exact(made[v]):
-            queue.extend(made[v].operands)
-    return found
+    return origins(kernel, (op.operands[1] for op in kernel.ops() if op.name == "addptr"), through=_exact)
