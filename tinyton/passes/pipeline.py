@@ -8,11 +8,10 @@ from dataclasses import replace
 from itertools import count
 
 from ..dtypes import bool_, int32
-from ..ir import Block, Builder, Kernel, Op, Type, Value, uses, walk
-from ..ops import OPS
+from ..ir import Block, Builder, Kernel, Op, Type, Value, rewrite, uses, walk
 from ..ops.tensor import size
 from .fold import fold
-from .prefetch import again, known_early, needed
+from .prefetch import again, early, needed
 
 AHEAD = 80  # the architecture since which there are copies that threads do not wait for
 STAGES = 3  # of a loop that says nothing else
@@ -27,21 +26,16 @@ def pipeline(kernel: Kernel, stages: int | None = None) -> Kernel:
     loops that do not say."""
     rings, count_of = count(), uses(kernel)
 
-    def block(old: Block) -> Block:
-        b = Builder()
-        for op in old.ops:
-            inner = tuple(block(x) for x in op.blocks)
-            op = op if inner == op.blocks else replace(op, blocks=inner)
-            many = op.attrs.get("stages", stages) if op.name == "for" else 1
-            if pairs := _loads(op, count_of) if many is None or many > 1 else []:
-                many = many or _fitting(pairs)
-                _rotated(b, op, pairs, rings, many, _patient(op, pairs, count_of) if many > 2 else [])
-            else:
-                b.ops.append(op)
-        return old if tuple(b.ops) == old.ops else replace(old, ops=tuple(b.ops))
+    def visit(op: Op, renamed: dict[Value, Value], b: Builder) -> bool:
+        many = op.attrs.get("stages", stages) if op.name == "for" else 1
+        pairs = _loads(op, count_of) if many is None or many > 1 else []  # type: ignore[operator]
+        if pairs:
+            many = many or _fitting(pairs)
+            _rotated(b, op, pairs, rings, many, _patient(op, pairs, count_of) if many > 2 else [])
+        return bool(pairs)
 
-    body = block(kernel.body)
-    return kernel if body is kernel.body else fold(replace(kernel, body=body))
+    new = rewrite(kernel, visit)
+    return fold(new) if next(rings) else kernel
 
 
 def _fitting(pairs: list[tuple[Op, Op]]) -> int:
@@ -51,23 +45,9 @@ def _fitting(pairs: list[tuple[Op, Op]]) -> int:
 
 def _loads(loop: Op, count_of: dict[Value, int]) -> list[tuple[Op, Op]]:
     """Loads in a loop's body, each with the op that places what it loads."""
-    if "stops" in loop.attrs:
-        return []
-    (body,) = loop.blocks
-    for op in walk(body):
-        entry = OPS[op.name]
-        free = op.blocks or entry.moves and (not entry.writes or "stages" in loop.attrs) or op.name == "assume"
-        if entry.effect and not free or op.name == "inline_asm":
-            return []
-    known, changing = known_early(loop)
-    loads = {op.result: op for op in body.ops if op.name == "load" and count_of[op.result] == 1}
-    found = []
-    for op in body.ops:
-        load = loads.get(op.operands[0]) if op.name == "place" else None
-        fits = load and not load.operands[0].type.shared and not load.attrs.get("volatile")
-        if load and fits and known.issuperset(load.operands) and not changing.isdisjoint(load.operands):
-            found.append((load, op))
-    return found
+    loads = {op.result: op for op in early(loop) if count_of[op.result] == 1}
+    places = (op for op in loop.blocks[0].ops if op.name == "place")
+    return [(loads[op.operands[0]], op) for op in places if op.operands[0] in loads]
 
 
 def _patient(loop: Op, pairs: list[tuple[Op, Op]], count_of: dict[Value, int]) -> list[Op]:

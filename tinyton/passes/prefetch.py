@@ -9,7 +9,7 @@ from itertools import count
 from math import prod
 
 from ..dtypes import bool_
-from ..ir import Block, Builder, Kernel, Op, Type, Value, walk
+from ..ir import Block, Builder, Kernel, Op, Type, Value, rewrite, walk
 from ..ops import OPS
 from .fold import fold
 from .plan import padded
@@ -23,39 +23,44 @@ def prefetch(kernel: Kernel, threads: int) -> Kernel:
     ``tt.range(..., num_stages=2)`` asks for it, to loads whose addresses follow from the number of the round."""
     slots, constants = count(), {op.result for op in kernel.ops() if op.name == "const"}
 
-    def block(old: Block) -> Block:
-        b = Builder()
-        for op in old.ops:
-            inner = tuple(block(x) for x in op.blocks)
-            op = op if inner == op.blocks else replace(op, blocks=inner)
-            loads = _loads(op, threads)
-            b.ops.append(_rotated(b, op, loads, slots, constants) if loads else op)
-        return old if tuple(b.ops) == old.ops else replace(old, ops=tuple(b.ops))
+    def visit(op: Op, renamed: dict[Value, Value], b: Builder) -> bool:
+        ahead = op.name == "for" and op.attrs.get("stages", 1) > 1  # type: ignore[operator]
+        loads = _loads(op, threads) if ahead else []
+        if loads:
+            b.ops.append(_rotated(b, op, loads, slots, constants))
+        return bool(loads)
 
-    body = block(kernel.body) if threads > 1 else kernel.body
-    return kernel if body is kernel.body else fold(replace(kernel, body=body))
+    new = rewrite(kernel, visit) if threads > 1 else kernel
+    return fold(new) if next(slots) else kernel
 
 
 def _loads(loop: Op, threads: int) -> list[Op]:
-    """The loads of a loop that run ahead: of those in the body itself, as many as there is room for. They pass the
-    stores of a round, and no other effect."""
-    if loop.name != "for" or loop.attrs.get("stages", 1) < 2 or "stops" in loop.attrs:  # type: ignore[operator]
-        return []
-    (body,) = loop.blocks
-    for op in walk(body):
-        entry = OPS[op.name]
-        if entry.effect and not (op.blocks or entry.moves or op.name == "assume") or op.name == "inline_asm":
-            return []
-    known, changing = known_early(loop)
+    """The loads of a loop that run ahead: as many as there is room for."""
     room, found = HELD_BYTES, []
-    for op in body.ops:
-        if op.name != "load" or "volatile" in op.attrs or op.operands[0].type.shared:
-            continue
+    for op in early(loop):
         size = max(1, prod(padded(op.result.type.shape)) // threads) * op.result.type.dtype.itemsize
-        if size <= room and known.issuperset(op.operands) and not changing.isdisjoint(op.operands):
+        if size <= room:
             room -= size
             found.append(op)
     return found
+
+
+def early(loop: Op) -> Iterator[Op]:
+    """The loads in a loop's body itself that may run ahead, as their addresses follow from the number of the round.
+    They pass no effect but the stores of a round, and those only in a loop that asks for it."""
+    if "stops" in loop.attrs:
+        return
+    (body,) = loop.blocks
+    for op in walk(body):
+        entry = OPS[op.name]
+        free = op.blocks or entry.moves and (not entry.writes or "stages" in loop.attrs) or op.name == "assume"
+        if entry.effect and not free or op.name == "inline_asm":
+            return
+    known, changing = known_early(loop)
+    for op in body.ops:
+        if op.name == "load" and "volatile" not in op.attrs and not op.operands[0].type.shared:
+            if known.issuperset(op.operands) and not changing.isdisjoint(op.operands):
+                yield op
 
 
 def known_early(loop: Op) -> tuple[set[Value], set[Value]]:
