@@ -121,13 +121,9 @@ class Entry:
         path = self.path()
         if path is None:
             return
-        temporary = None
-        try:
-            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as f:
-                temporary = f.name
-                f.write(self._file(body))
-            os.replace(temporary, path)
-        except OSError:  # a full disk, say: the kernel is in memory all the same
-            if temporary:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
+        with contextlib.suppress(OSError):  # a full disk, say: the kernel is in memory all the same
+            with tempfile.TemporaryDirectory(dir=path.parent, prefix=".new-") as place:
+                new = Path(place) / path.name
+                new.touch(0o600)
+                new.write_bytes(self._file(body))
+                os.replace(new, path)
