@@ -92,18 +92,14 @@ def _block(block: Block, facts: dict[Value, Info]) -> None:
     for op in block.ops:
         if op.name in LOOPS:
             _loop(op, facts)
-        elif op.name == "if":
-            for inner in op.blocks:
-                _block(inner, facts)
-            for k, v in enumerate(op.results):
-                facts[v] = meet(*(facts[b.yields[k]] for b in op.blocks))
-        else:
-            for inner in op.blocks:
-                facts |= dict.fromkeys(inner.params, Info())
-                _block(inner, facts)
-            xs = tuple(map(facts.__getitem__, op.operands))
-            for v in op.results:
-                facts[v] = _result(op, v, xs)
+            continue
+        for inner in op.blocks:
+            facts |= dict.fromkeys(inner.params, Info())
+            _block(inner, facts)
+        xs = tuple(map(facts.__getitem__, op.operands))
+        for k, v in enumerate(op.results):
+            ends = [facts[b.yields[k]] for b in op.blocks] if op.name == "if" else []
+            facts[v] = meet(*ends) if ends else _result(op, v, xs)
 
 
 def _loop(op: Op, facts: dict[Value, Info]) -> None:
