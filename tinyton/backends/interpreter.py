@@ -133,7 +133,7 @@ class Run:
             self.checks.atomic(op, buffer, at[on])
         yield buffer, at, on
 
-    def load(self, op: Op, pointers: np.ndarray, mask: np.ndarray | None, other: np.ndarray | None) -> np.ndarray:
+    def load(self, op: Op, pointers: np.ndarray, mask: Any = None, other: Any = None) -> np.ndarray:
         dtype, shape = op.result.type.dtype, op.result.type.shape
         out = np.array(np.broadcast_to(np.asarray(0 if other is None else other, dtype.register.numpy), shape))
         for buffer, at, lanes in self.access(op, "load", pointers, mask):

@@ -57,10 +57,6 @@ def _hints(caches: tuple[str, ...], cache: str, eviction: str, volatile: object 
     return {name: value for name, value in (("cache", word[1:]), ("volatile", bool(volatile))) if value}
 
 
-def _load(run, op, ptr, mask=None, other=None):
-    return run.load(op, ptr, mask, other)
-
-
 def _emit_load(e, op):
     # >>> stage 3
     """Element by element inside the loop that is open, or vectors in a loop of their own."""
@@ -118,7 +114,7 @@ def _element(e, op, s) -> str:
     return f"({condition}) ? {text} : {other}"
 
 
-@op(numpy=_load, emit=_emit_load, kind="statement", reads=True, mask=1, joins=True)
+@op(numpy=lambda run, op, *xs: run.load(op, *xs), emit=_emit_load, kind="statement", reads=True, mask=1, joins=True)
 def load(
     b: Builder,
     ptr: Value,
