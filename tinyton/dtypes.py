@@ -167,12 +167,10 @@ def of_literal(value: bool | int | float, partner: DType | None) -> DType:
         return partner or bool_
     if isinstance(value, float):
         dtype = partner if partner is not None and partner.is_float else float32
-        fit(value, dtype)
-        return dtype
-    if partner is not None and partner is not bool_:
-        fit(value, partner)
-        return partner
-    dtype = int32 if int32.range[0] <= value <= int32.range[1] else int64
+    elif partner is not None and partner is not bool_:
+        dtype = partner
+    else:
+        dtype = int32 if int32.range[0] <= value <= int32.range[1] else int64
     fit(value, dtype)
     return dtype
 
