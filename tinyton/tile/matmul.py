@@ -13,13 +13,17 @@ SUMS = {float16: (float32, float16), bfloat16: (float32,), float32: (float32,), 
 SUMS |= {int8: (int32,), uint8: (int32,), **dict.fromkeys(EIGHT, (float32, float16))}
 
 
-def _tile(b: Builder, x: object, argument: str) -> Value:
+def _tile(b: Builder, x: object, argument: str, least: int = 1) -> Value:
+    """An operand, of ``least`` to three dimensions."""
     if not isinstance(x, Value) or not x.type.shape:
         raise KernelTypeError(f"a product is of tiles, not of {describe(x)}", argument=argument)
     v = number(b, x)
     if v.type.dtype not in SUMS:
         known = ", ".join(d.name for d in SUMS)
         raise KernelTypeError(f"no products of {v.type.dtype}: use .astype to one of {known}", argument=argument)
+    if not least <= len(v.type.shape) <= 3:
+        known = "two dimensions, or three" if least > 1 else "up to three dimensions"
+        raise KernelTypeError(f"{argument} has {known}; this is {v.type}", argument=argument)
     return v
 
 
@@ -56,12 +60,9 @@ def mma(b: Builder, x: Value, y: Value, acc: Value, *, use_fast_acc: bool = Fals
     >>> ct.launch(None, (1,), k, (x, out)); out.tolist()
     [[8.0, 11.0], [16.0, 23.0]]
     """
-    x, y = _tile(b, x, "x"), _tile(b, y, "y")
+    x, y = _tile(b, x, "x", 2), _tile(b, y, "y", 2)
     if use_fast_acc and x.type.dtype not in EIGHT:
         raise KernelTypeError(f"use_fast_acc is for float8, not for {x.type}", argument="use_fast_acc")
-    for v, word in ((x, "x"), (y, "y")):
-        if len(v.type.shape) not in (2, 3):
-            raise KernelTypeError(f"{word} has two dimensions, or three; this is {v.type}", argument=word)
     shape, kinds = _shape(x, y), {x.type.dtype, y.type.dtype}
     if len(kinds) > 1 and kinds != {int8, uint8}:
         raise KernelTypeError(f"mma takes one element type, not {x.type} and {y.type}; convert one with .astype")
@@ -95,9 +96,6 @@ def matmul(b: Builder, x: Value, y: Value) -> Value:
     [[7.0, 10.0], [15.0, 22.0]]
     """
     x, y = _tile(b, x, "x"), _tile(b, y, "y")
-    for v, word in ((x, "x"), (y, "y")):
-        if len(v.type.shape) > 3:
-            raise KernelTypeError(f"{word} has up to three dimensions; this is {v.type}", argument=word)
     kind: DType = promote(x.type.dtype, y.type.dtype)
     row, column = len(x.type.shape) == 1, len(y.type.shape) == 1
     reshape = OPS["reshape"].rule
