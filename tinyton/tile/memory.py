@@ -448,8 +448,7 @@ def load_advanced_indexing(
     [[10, 11], [4, 5]]
     """
     fill = fill_of(padding_mode, array.dtype)
-    pointer, inside = locate(b, array, advanced_places(b, array, indices), True)
-    return memory.load(b, pointer, inside, fill)
+    return memory.load(b, *locate(b, array, advanced_places(b, array, indices), True), fill)
 
 
 @function()
