@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from contextlib import suppress
 from math import prod
 from operator import index
 from typing import Any
@@ -152,14 +153,15 @@ def from_dlpack(name: str, x: Any) -> Any:
         t = _DLTensor.from_address(get(capsule, b"dltensor"))
     except Exception as error:
         raise LaunchError(f"argument {name}: this {type(x).__name__} is not shared through DLPack: {error}") from None
-    known = {(kind, bits): f"{c}{bits // 8}" for kind, c in enumerate("iuf") for bits in (8, 16, 32, 64)}
-    known |= {(6, 8): "?", (4, 16): _foreign("bfloat16"), (2, 8): None}
-    known |= {(10, 8): _foreign("float8_e4m3fn"), (12, 8): _foreign("float8_e5m2")}
-    dtype: Any = known.get((t.code, t.bits)) if t.lanes == 1 else None
-    if dtype is None:
+    known = {(kind, bits, 1): f"{c}{bits // 8}" for kind, c in enumerate("iuf") for bits in (8, 16, 32, 64)}
+    known |= {(6, 8, 1): "?", (4, 16, 1): "bfloat16", (10, 8, 1): "float8_e4m3fn", (12, 8, 1): "float8_e5m2"}
+    with suppress(ImportError):
+        import ml_dtypes  # noqa: F401  (from which NumPy knows the types that it does not have by itself)
+    try:
+        dtype = np.dtype(known[t.code, t.bits, t.lanes])
+    except (KeyError, TypeError):
         what = f"argument {name} has elements of {t.bits} bits and DLPack's type {t.code}"
-        raise KernelTypeError(f"{what}; copy it first")
-    dtype = np.dtype(dtype)
+        raise KernelTypeError(f"{what}; copy it first") from None
     shape = tuple(t.shape[: t.ndim])
     steps = t.strides[: t.ndim] if t.strides else [prod(shape[d + 1 :]) for d in range(t.ndim)]
     strides, address = tuple(n * dtype.itemsize for n in steps), (t.data or 0) + t.offset
@@ -170,15 +172,6 @@ def from_dlpack(name: str, x: Any) -> Any:
         where = "a CUDA device" if t.device in (2, 13) else f"a device of DLPack's type {t.device}"
         raise LaunchError(f"argument {name} is on {where}; this launch is on {backends.current().name}")
     return np.asarray(array).view(dtype)
-
-
-def _foreign(name: str) -> Any:
-    """NumPy's type for elements that it does not have by itself, if there is one."""
-    try:
-        import ml_dtypes
-    except ImportError:
-        return None
-    return getattr(ml_dtypes, name)
 
 
 Span = tuple[int, int]  # addresses, from the first byte to behind the last
