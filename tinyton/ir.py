@@ -146,10 +146,14 @@ class Builder:
         return results[0] if results else Value(Type(DType("void", "b", 0)))
 
 
-def rewrite(kernel: Kernel, visit: Callable[[Op, dict[Value, Value], Builder], bool]) -> Kernel:
+Visit = Callable[[Op, dict[Value, Value], Builder], bool]
+
+
+def rewrite(kernel: Kernel, visit: Visit, known: Iterable[tuple[Value, Value]] = ()) -> Kernel:
     """Copies a kernel op by op. ``visit(op, renamed, builder)`` sees each op with its operands already renamed; it
-    returns True once it has appended what replaces the op and has mapped the old results in ``renamed``."""
-    renamed: dict[Value, Value] = {}
+    returns True once it has appended what replaces the op and has mapped the old results in ``renamed``. Pairs of old
+    and new values that are ``known`` are renamed from the start."""
+    renamed = dict(known)
 
     def block_of(old: Block) -> Block:
         builder = Builder()

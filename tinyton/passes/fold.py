@@ -58,21 +58,17 @@ def _settle(kernel: Kernel) -> Kernel:
                 if first(end) in (param, first(start)):
                     same[param] = same[result] = start
 
-    def clean(block: Block) -> Block:
-        ops = []
-        for op in block.ops:
-            blocks = tuple(clean(b) for b in op.blocks)
-            kept = [(first(start), first(end), result) for start, _, end, result in op.carried if result not in same]
-            operands, results = tuple(first(v) for v in op.operands), op.results
-            if op.carried:
-                operands = (*operands[: len(op.head)], *(start for start, _, _ in kept))
-                results = tuple(result for _, _, result in kept)
-                params = tuple(p for p in blocks[0].params if p not in same)
-                blocks = (replace(blocks[0], params=params, yields=tuple(end for _, end, _ in kept)),)
-            ops.append(replace(op, operands=operands, results=results, blocks=blocks))
-        return replace(block, ops=tuple(ops), yields=tuple(first(v) for v in block.yields))
+    def visit(op: Op, renamed: dict[Value, Value], b: Builder) -> bool:
+        kept = [(start, end, result) for start, _, end, result in op.carried if result not in same]
+        if len(kept) < len(op.carried):
+            (body,) = op.blocks
+            params = tuple(p for p in body.params if p not in same)
+            starts, ends, results = zip(*kept, strict=True) if kept else ((), (), ())
+            body = replace(body, params=params, yields=ends)
+            b.ops.append(replace(op, operands=(*op.head, *starts), results=results, blocks=(body,)))
+        return len(kept) < len(op.carried)
 
-    return replace(kernel, body=clean(kernel.body)) if same else kernel
+    return rewrite(kernel, visit, ((v, first(v)) for v in same)) if same else kernel
 
 
 def _wraps(op: Op, operands: list) -> bool:
