@@ -12,6 +12,7 @@ from ..ir import LOOPS, Block, Kernel, Op, Value
 from ..layout import remembered
 from ..ops import OPS
 
+VIEWS = ("expand", "broadcast", "permute")  # that keep dimensions whole
 HINTS = ("multiple_of", "max_contiguous", "max_constancy", "within")
 SIGNED = ("minimum", "maximum", "abs", "floordiv", "mod", "shl", "shr", "and", "or", "xor", "invert")
 INF = float("inf")
@@ -65,6 +66,12 @@ def _divisor(steps: tuple[int | None, ...], *xs: Info) -> int:
     """What divides the rest of a result with these steps: of ``xs``, their rests, and steps that it has not."""
     lost = (power(s) for x in xs for s, new in zip(x.steps, steps, strict=True) if new is None and s is not None)
     return min([*(x.divisor for x in xs), *lost])
+
+
+def dimensions(op: Op) -> list[int | None]:
+    """For each dimension of what one of the `VIEWS` looks at: which one of the result it is; None for extents of 1."""
+    frame = OPS[op.name].emit(op, tuple((d,) for d in range(len(op.result.type.shape))))  # type: ignore[misc]
+    return [f[0] if n > 1 else None for f, n in zip(frame, op.operands[0].type.shape, strict=True)]
 
 
 def analyse(kernel: Kernel, divisors: dict[str, int]) -> dict[Value, Info]:
@@ -170,16 +177,9 @@ def _endless(op: Op, v: Value, xs: tuple[Info, ...]) -> Info:
     if op.name == "following":
         return _held(t.dtype, min(xs[0].divisor, xs[2].divisor), xs[0].low, xs[0].high)
     # <<<
-    if op.name == "permute":
-        steps = tuple(xs[0].steps[d] for d in op.attrs["order"])  # type: ignore[attr-defined]
-        return replace(xs[0], steps=steps, heads=())
-    if op.name == "expand":
-        k: int = op.attrs["axis"]  # type: ignore[assignment]
-        return replace(xs[0], steps=(*xs[0].steps[:k], 0, *xs[0].steps[k:]), heads=())
-    if op.name == "broadcast":
-        extents = op.operands[0].type.shape or (1,) * rank
-        steps = tuple(0 if n == 1 else xs[0].steps[d] for d, n in enumerate(extents))
-        return replace(xs[0], steps=steps, heads=())
+    if op.name in VIEWS:
+        at = dict(zip(dimensions(op), xs[0].steps, strict=True))
+        return replace(xs[0], steps=tuple(at.get(d, 0) for d in range(rank)), heads=())
     if op.name == "cast" and t.dtype.is_int and op.operands[0].type.dtype.is_int and t.dtype is not bool_:
         source, target = op.operands[0].type.dtype.range, t.dtype.range
         if max(source[0], target[0]) <= xs[0].low and xs[0].high <= min(source[1], target[1]):
@@ -313,12 +313,9 @@ def even(kernel: Kernel, facts: dict[Value, Info]) -> dict[Value, tuple[int, ...
             found[op.result] = tuple(groups(*pair, d) for d in range(rank))
             continue
         of = [found.get(v, ()) or (BIG if facts[v].uniform else 1,) * len(v.type.shape) for v in op.operands]
-        if op.name == "expand":
-            k: int = op.attrs["axis"]  # type: ignore[assignment]
-            found[op.result] = (*of[0][:k], BIG, *of[0][k:])
-        elif op.name == "broadcast":
-            extents = op.operands[0].type.shape or (1,) * rank
-            found[op.result] = tuple(BIG if extents[d] == 1 else of[0][d] for d in range(rank))
+        if op.name in ("expand", "broadcast"):
+            at = dict(zip(dimensions(op), of[0], strict=True))
+            found[op.result] = tuple(at.get(d, BIG) for d in range(rank))
         elif op.name in ("and", "or", "xor", "invert"):
             found[op.result] = tuple(map(min, *of)) if len(of) > 1 else of[0]
     return found

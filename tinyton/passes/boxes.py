@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 from ..dtypes import bool_
 from ..ir import Kernel, Op, Value, walk
-from .axisinfo import HINTS, INF, Info, ordered, power
+from .axisinfo import HINTS, INF, VIEWS, Info, dimensions, ordered, power
 
 Product = tuple[Value | int, ...]
 Sum = dict[Product, int]
@@ -348,20 +348,10 @@ class Boxes:
         return not -(1 << 30) < low < 0
 
 
-VIEWS = ("expand", "broadcast", "permute")
-
-
 def seen(op: Op, x: Sum) -> Sum:
     """A sum through a view: its dimensions are counted in another way."""
-    rank, new = len(op.operands[0].type.shape), {}
-    if op.name == "expand":
-        k: int = op.attrs["axis"]  # type: ignore[assignment]
-        new = {d: d + (d >= k) for d in range(rank)}
-    elif op.name == "permute":
-        new = {d: k for k, d in enumerate(op.attrs["order"])}  # type: ignore[arg-type]
-    elif rank not in (0, len(op.result.type.shape)):
-        raise Unfit
-    return {tuple(sorted((new.get(a, a) if isinstance(a, int) else a for a in p), key=_order)): n for p, n in x.items()}
+    new = dimensions(op)
+    return {tuple(sorted((new[a] if isinstance(a, int) else a for a in p), key=_order)): n for p, n in x.items()}
 
 
 def terms(x: Sum, places: Mapping[Value, int]) -> tuple[tuple[int, tuple[int, ...]], ...]:
