@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from .._later import LATER
 from ..dtypes import DType, bool_, float32
 from ..errors import KernelSyntaxError, KernelTypeError, KernelValueError, TinytonError
-from ..ir import Type, Value
+from ..ir import Value
 from ..language import LanguageFunction, constexpr
 from ..ops import OPS, PUBLIC
 
@@ -274,7 +274,7 @@ def apply(t: Tracer, node: ast.Call, label: str, rule, args: list, kwargs: dict)
             if isinstance(x := given.get(p.name), Value) and isinstance(p.default, bool):
                 what = f"{p.name} is True or False, known when the kernel is compiled, not {x.type}"
                 raise KernelTypeError(what, argument=p.name)
-        result = rule(t.builder, *args, **kwargs)
+        return rule(t.builder, *args, **kwargs)
     except TinytonError as error:
         if error.loc is None and error.argument is not None:
             known = takewhile(lambda x: not isinstance(x, ast.Starred), node.args)
@@ -283,4 +283,3 @@ def apply(t: Tracer, node: ast.Call, label: str, rule, args: list, kwargs: dict)
             if error.argument in places:
                 error.loc = t.loc(places[error.argument])
         raise
-    return None if isinstance(result, Value) and result.type == Type(DType("void", "b", 0)) else result
