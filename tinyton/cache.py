@@ -107,13 +107,9 @@ class Entry:
 
     def read(self) -> bytes | None:
         """The binary, or None if there is none that checks out."""
-        path = self.path()
-        if path is None:
-            return None
-        try:
-            data = path.read_bytes()
-        except OSError:
-            return None
+        path, data = self.path(), b""
+        with contextlib.suppress(OSError):
+            data = path.read_bytes() if path else b""
         body = data.partition(b"\n")[2]
         return body if data == self._file(body) else None
 
