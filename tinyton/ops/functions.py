@@ -94,13 +94,9 @@ isfinite = _test(
 
 def _high(x, y):
     bits = x.dtype.itemsize * 8
-    a, b = x.astype(f"uint{bits}"), y.astype(f"uint{bits}")
-    if bits == 32:
-        return ((a.astype(np.uint64) * b) >> 32).astype(x.dtype)
-    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
-    middle = (a & low) * (b >> half) + ((a & low) * (b & low) >> half)  # at most 2**64 - 2**32
-    other = (a >> half) * (b & low) + (middle & low)
-    return ((a >> half) * (b >> half) + (middle >> half) + (other >> half)).astype(x.dtype)
+    wide, far = (np.uint64, np.uint64(32)) if bits == 32 else (object, 64)  # of Python's ints, which have no end
+    a, b = (np.asarray(v).astype(f"uint{bits}").astype(wide) for v in (x, y))
+    return np.asarray(a * b >> far).astype(f"uint{bits}").astype(x.dtype)
 
 
 def _emit_high(e, op, x, y):
