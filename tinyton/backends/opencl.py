@@ -227,9 +227,11 @@ class Executor:
     def pointer(self, name: str, handle: Any, dtype: DType, offset: int, *array: Any) -> tuple:
         return handle, offset // dtype.itemsize, *array
 
-    def finish(self, stream: Any) -> None:
+    def finish(self, stream: Any = None) -> None:
         """Waits for the launches on a stream."""
         (stream or self.queue).finish()
+
+    synchronize = finish
 
     def borrow(self, span: np.ndarray) -> Any:
         """Host memory as the device sees it: on a CPU, the same memory."""
@@ -253,8 +255,6 @@ class Executor:
         return 1 if self.on_cpu else choose_threads(kernel)
 
     # <<<
-    def synchronize(self) -> None:
-        self.queue.finish()
 
 
 class Held:
