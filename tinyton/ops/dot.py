@@ -70,14 +70,13 @@ def _emit_dot(e, op):
 
 def _block(rows: int, columns: int) -> str:
     """C that adds to this many rows and columns of a product, which stay in registers."""
-    start, step, end = (
-        "\n".join(text.format(r=r) for r in range(rows))
-        for text in (
-            "    Columns sum{r} = *(Columns*)(acc + {r} * N);",
-            "        sum{r} += x[{r} * K + k] * row;",
-            "    *(Columns*)(acc + {r} * N) = sum{r};",
-        )
-    )
+
+    def each(text: str) -> str:
+        return "\n".join(text.format(r=r) for r in range(rows))
+
+    start = each("    Columns sum{r} = *(Columns*)(acc + {r} * N);")
+    step = each("        sum{r} += x[{r} * K + k] * row;")
+    end = each("    *(Columns*)(acc + {r} * N) = sum{r};")
     return f"""
 {{fn}} void {{name}}({{T}}* acc, const {{T}}* x, const {{T}}* y, int K, int N) {{{{
     #pragma OPENCL FP_CONTRACT ON
