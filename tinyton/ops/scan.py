@@ -71,14 +71,12 @@ def fold(
     b: Builder, tiles: Tiles, axis: object, combine: Callable[[Tiles, Tiles], Tiles], keep_dims: object = False
 ) -> Tiles:
     """Tiles combined along ``axis`` (None: all; several go in row-major order), neighbours first."""
-    rank = len(tiles[0].type.shape)
-    axes = axes_of(axis, rank)
-    k, rest = axes[0], tuple(d for d in range(rank) if d not in axes)
+    shape = tiles[0].type.shape
+    axes = axes_of(axis, len(shape))
+    k, rest = axes[0], [d for d in range(len(shape)) if d not in axes]
     if len(axes) > 1:
-        k, left = 0, tuple(tiles[0].type.shape[d] for d in rest)
-        tiles = tuple(
-            reshape(b, permute(b, full_tile(t), *axes, *rest), prod(t.type.shape) // prod(left), *left) for t in tiles
-        )
+        k, extents = 0, [prod(shape[d] for d in axes), *(shape[d] for d in rest)]
+        tiles = tuple(reshape(b, permute(b, full_tile(t), *axes, *rest), *extents) for t in tiles)
     while full_tile(tiles[0]).type.shape[k] > 1:
         pairs = [halves(b, t, k, 0) for t in tiles]
         tiles = combine(tuple(p[0] for p in pairs), tuple(p[1] for p in pairs))
