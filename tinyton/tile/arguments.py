@@ -167,9 +167,8 @@ def take_apart(name: str, x: Any, parts: dict[str, Any], annotation: Any = None,
 def _array(name: str, x: Any, shape: tuple, strides: tuple, parts: dict[str, Any], how: ArrayAnnotation) -> Array:
     parts[f"{name}.data"] = x
     ends: list[list[Any]] = [[], []]
-    for k, (word, numbers, static) in enumerate(
-        (("shape", shape, how.static_shape_dims), ("stride", strides, how.static_stride_dims))
-    ):
+    kinds = ("shape", shape, how.static_shape_dims), ("stride", strides, how.static_stride_dims)
+    for k, (word, numbers, static) in enumerate(kinds):
         if wrong := [d for d in static if not -len(shape) <= d < len(shape)]:
             what = f"argument {name} has {len(shape)} dimensions; its annotation is about dimension {wrong[0]}"
             raise RangeError(what)
