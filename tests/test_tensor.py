@@ -518,3 +518,22 @@ def test_sums_are_stored_by_the_warps_that_have_them(shape, threads, itemsize):
         places = sorted(stored.at(t, r + k) for t in range(32) for k in range(vector))
         rows = {i for i, _ in places}
         assert all(len({j for i, j in places if i == row}) >= line for row in rows)
+
+
+@pytest.mark.parametrize("best", ["mma", "wgmma"], indirect=True)
+def test_running_sums_of_products(best, rng):
+    """Down the columns, which run through registers and threads by turns, they need another layout."""
+    k = kernel("""
+@tt.jit
+def k(a, b, c, AXIS: tt.constexpr):
+    i, j = tt.arange(0, 64), tt.arange(0, 32)
+    acc = tt.dot(tt.load(a + i[:, None] * 32 + j), tt.load(b + j[:, None] * 64 + i))
+    for _ in range(2):
+        acc = tt.cumsum(acc, AXIS)
+    tt.store(c + i[:, None] * 64 + i, acc)
+""")
+    a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((64, 32), (32, 64)))
+    for axis in (0, 1):
+        c = np.zeros((64, 64), np.float32)
+        k[1](a, b, c, axis, num_warps=4)
+        np.testing.assert_array_equal(c, (a.astype(float) @ b.astype(float)).cumsum(axis).cumsum(axis))

@@ -340,6 +340,9 @@ class _Converter:
                 self.layouts[op.result] = layout.without(op.attrs["axes"])  # type: ignore[arg-type]
         elif op.results and op.result in self.layouts:
             layout = self.layouts[op.result]
+            if OPS[op.name].fits and not OPS[op.name].fits(op, layout):  # where others of its class have to be
+                layout = blocked(layout.shape, self.chooser.threads)
+                self.layouts |= dict.fromkeys(op.results, layout)
         else:
             return op
         operands = list(op.operands)
