@@ -550,6 +550,28 @@ def test_a_group_of_warps_gives_its_registers_away(fed, card, warps, rng, monkey
     assert fed == [2] and [feed.shares(n) for n in (128, 256, 512)] == [(32, 0), (128, 240), (128, 112)]
 
 
+def test_where_several_blocks_are_asked_for_no_registers_are_given_away(fed, card, rng, monkeypatch):
+    """Of the fewer that there are then, a group of warps could wait for more than ever come."""
+    monkeypatch.setattr(lower_module, "TIGHT", 0)
+
+    @ct.kernel(num_worker_warps=8)
+    def k(x, y, z):
+        acc = ct.full((128, 64), 0, ct.float32)
+        for n in range(ct.num_tiles(x, 1, (128, 32))):
+            acc = ct.mma(ct.load(x, (0, n), (128, 32)), ct.load(y, (n, 0), (32, 64)), acc)
+        ct.store(z, (0, 0), acc)
+
+    a, b = halves(rng, 128, 96), halves(rng, 96, 64)
+    for blocks, bounds in ((1, "(384, 1)"), (2, "(288, 2)")):
+        c, mine = np.full((128, 64), np.nan, np.float32), k.replace_hints(occupancy=blocks)
+        key = card.key()
+        monkeypatch.setattr(card, "key", lambda key=key, n=blocks: f"{key} tight {n}")
+        ct.launch(None, (1,), mine, (a, b, c))
+        np.testing.assert_allclose(c, a.astype(float) @ b.astype(float), rtol=1e-3, atol=1e-2)
+        (made,) = mine._cache.values()
+        assert f"__launch_bounds__{bounds}" in made.source and ("setmaxnreg" in made.source) == (blocks == 1)
+
+
 def test_the_plain_way_knows_no_more_of_arguments_than_the_fed_one(fed, rng):
     """Which serves for an inner extent that 16 divides, and for another; in place, the plain one serves for both."""
     k = kernel("""

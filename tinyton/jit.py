@@ -313,12 +313,8 @@ def build_checked(
 ) -> Lowered:
     """Lowers for an executor, with what is asked for or what the compiler chooses, and refuses what does not fit."""
     threads = asked.threads or executor.default_threads(kernel)
-
-    def attribute(n: int, blocks: int | None) -> str:
-        return executor.attribute(n, programs or blocks) if hasattr(executor, "attribute") else ""
-
-    free = not (asked.threads or programs)
-    low = lower(kernel, spec, threads, executor.dialect, attribute, free, asked.stages)
+    attribute, free = getattr(executor, "attribute", lambda *bounds: ""), not (asked.threads or programs)
+    low = lower(kernel, spec, threads, executor.dialect, attribute, free, asked.stages, blocks=programs)
     shared = low.shared_bytes if threads > 1 else 0
     if shared > executor.limits["shared"]:
         what = f"{low.name} needs {shared} bytes of shared memory a program; this device has"

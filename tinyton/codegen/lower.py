@@ -221,16 +221,17 @@ def lower(
     share: bool = False,
     stages: int | None = None,
     fed: bool = True,
+    blocks: int | None = None,
 ) -> Lowered:
     """IR to C for ``threads`` threads a program, and ``stages`` of loops that multiply. With ``share``, for fewer
     threads where its tiles are small, if the programs that then share a block never have to meet in it. ``fed`` allows
-    loops that a warp more feeds, by maps that a launch makes."""
+    loops that a warp more feeds, by maps that a launch makes. A multiprocessor is to hold ``blocks`` at once."""
     # >>> stage 4
     if share and not kernel.shared_bytes and (few := tile_threads(kernel, spec.divisors())) < min(threads, BLOCK):
         with suppress(Together):
             return _lower(kernel, spec, few, dialect, attribute, stages, BLOCK // few)
     # <<<
-    return _lower(kernel, spec, threads, dialect, attribute, stages, fed=fed)
+    return _lower(kernel, spec, threads, dialect, attribute, stages, fed=fed, blocks=blocks)
 
 
 def _lower(
@@ -244,9 +245,11 @@ def _lower(
     fed: bool | str = True,
     stays: int = 1,
     skewed: bool = True,
+    blocks: int | None = None,
 ) -> Lowered:
     # >>> stage 9
-    without = partial(_lower, kernel, threads=threads, dialect=dialect, attribute=attribute, stages=stages)
+    how = {"threads": threads, "dialect": dialect, "attribute": attribute, "stages": stages, "blocks": blocks}
+    without, skewed = partial(_lower, kernel, **how), skewed and blocks in (None, 1)  # type: ignore[arg-type]
     # <<<
     # >>> stage 8
     kernel = products(kernel, threads, dialect.arch, dialect.alone)
@@ -290,7 +293,8 @@ def _lower(
     }
     sums = max((room.get(op.result, 0) for op in plan.kernel.ops() if op.attrs.get("how") == "outer"), default=0)
     most = held(plan.kernel, room)
-    bounds = threads * programs, blocks_at_once(threads * programs, most, "load_ahead" in slots.values(), sums)
+    fitting = blocks_at_once(threads * programs, most, "load_ahead" in slots.values(), sums)
+    bounds = threads * programs, blocks or fitting
     # <<<
     # >>> stage 9
     if not can_hold(plan.kernel, plan.layouts, threads):
@@ -298,7 +302,7 @@ def _lower(
     if maps and "hold" not in slots.values() and threads > BLOCK and most * threads > HELD:
         return without(spec, fed="a warp more would leave too few registers")
     if maps:
-        emitter.extra, emitter.registers = shares(threads) if most > TIGHT else (EXTRA, 0)
+        emitter.extra, emitter.registers = shares(threads) if most > TIGHT and blocks in (None, 1) else (EXTRA, 0)
         bounds = bounds[0] + emitter.extra, *bounds[1:]
         emitter.maps, emitter.counts = tuple(f"{m.name}_map" for m in maps), stays
     # <<<
