@@ -8,6 +8,7 @@ import tinyton as tt
 from conftest import choose, kernel, lowered, mappings, same_bits, underlined
 from tinyton.codegen import dialect
 from tinyton.codegen.dialect import CUDA
+from tinyton.explain import layouts
 
 NP = {d.name: np.dtype(d.name if d.name != "bfloat16" else ml_dtypes.bfloat16) for d in tt.dtypes.ALL}
 INTS = ("int32", "uint32", "int64", "uint64")
@@ -74,8 +75,9 @@ def k(x, out, rows, cols, BM: tt.constexpr, BN: tt.constexpr):
     for capability in ((8, 0), (9, 0)):
         monkeypatch.setattr(dialect, "CUDA", CUDA.on(capability))
         for more in ({}, {"out": "*float32"}, {"cols": "int32"}):
-            text = lowered(k, types | more, BM=16, BN=64).source
-            assert ("atomicAdd((float4*)(" in text) == (capability == (9, 0) and not more)
+            low = lowered(k, types | more, BM=16, BN=64)
+            assert ("atomicAdd((float4*)(" in low.source) == (capability == (9, 0) and not more)
+            assert ("fetch in line" in layouts(low)) == ("atomicAdd((float4*)(" in low.source)
 
 
 def test_a_mask_that_chooses(warps):

@@ -81,8 +81,9 @@ def _emit(e, op):
     with e.once_per_element(layout):
         if sem in ("release", "acq_rel"):
             e.line(_fence(e, op))
-        width = e.plan.vectors.get(op, 1)
+        width = e.plan.vectors.pop(op, 1)  # which is no plan of all cards
         if width > 1 and e.dialect.arch >= 90 and op.attrs["scope"] == "gpu" and e.even(op, layout, width):
+            e.plan.vectors[op] = width
             return _add_vectors(e, op, layout, width)
         with e.loop(layout, [op]) as s:
             cell = f"{memory}[{s.position(layout.shape)}]" if told else e.cell(op.result, s) if op.results else ""
