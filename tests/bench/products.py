@@ -386,10 +386,9 @@ def attention_backward(data: Any, heads: int, t: int, d: int, causal: bool, tile
 
     def want() -> tuple:
         found = []
-        for x, y, z, g in zip(*map(data.wide, (q, k, v, grad)), strict=True):
+        for x, y, z, g, o in zip(*map(data.wide, (q, k, v, grad, out)), strict=True):
             p = shares(data, x, y, causal)
-            ds = g @ z.T
-            ds = p * (ds - (p * ds).sum(1)[:, None]) * d**-0.5
+            ds = p * (g @ z.T - (g * o).sum(1)[:, None]) * d**-0.5  # of the result as it was stored, as it is given
             found.append((ds @ y, ds.T @ x, p.T @ g))
         return tuple(map(data.xp.stack, zip(*found, strict=True)))
 
