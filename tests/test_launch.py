@@ -300,7 +300,8 @@ def test_options_that_are_no_counts(executor, option, value):
         ({"num_warps": 4, "num_threads": 64}, ["num_threads=64", "num_warps=4", "one of them"]),
         ({"num_warps": 2**20}, ["num_warps", str(2**25), "allows"]),
         ({"num_threads": 2**40}, ["num_threads", "allows"]),
-        ({"num_ctas": 2}, ["num_ctas", "1"]),
+        ({"num_ctas": 3}, ["num_ctas", "1, 2, 4, 8, 16", "3"]),
+        ({"num_ctas": 32}, ["num_ctas", "1, 2, 4, 8, 16", "32"]),
     ],
     ids=str,
 )
@@ -314,6 +315,7 @@ def test_options_that_say_the_same_share_a_variant(executor):
         {"num_warps": 2},
         {"num_threads": 64},
         {"num_threads": np.int64(64), "num_warps": 2, "num_ctas": 1},
+        {"num_warps": 2, "num_ctas": 2},
     ):
         out = np.zeros(100)
         put[1](out, 100, 1.0, BLOCK=128, **options)

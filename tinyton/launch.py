@@ -52,8 +52,8 @@ def check_options(options: dict[str, Any], limit: int) -> Asked:
         counts = word != "stream" and n is not None
         if counts and (isinstance(n, (bool, np.ndarray)) or not hasattr(n, "__index__") or n < 1):
             raise LaunchError(f"{word} must be an int from 1 on, not {n!r}")
-    if options["num_ctas"] not in (None, 1):
-        raise LaunchError(f"num_ctas={options['num_ctas']}: clusters of programs are not supported; leave it at 1")
+    if (ctas := options["num_ctas"]) not in (None, 1, 2, 4, 8, 16):  # a hint, without effect: there are no clusters
+        raise LaunchError(f"num_ctas is one of 1, 2, 4, 8, 16, not {ctas}")
     num_threads, num_warps = options["num_threads"], options["num_warps"]
     if num_threads is not None and num_warps is not None and num_threads != 32 * num_warps:
         raise LaunchError(f"num_threads={num_threads} and num_warps={num_warps} disagree; give one of them")
