@@ -47,10 +47,10 @@ def cuda_texts():
     jit = import_module("tinyton.jit")
     lower = jit.lower
 
-    def record(kernel, spec, threads, dialect, *more):
-        low = lower(kernel, spec, threads, dialect, *more)
+    def record(kernel, spec, threads, dialect, *more, **words):
+        low = lower(kernel, spec, threads, dialect, *more, **words)
         many = threads if threads > 1 else choose_threads(kernel)
-        write(lower(kernel, spec, many, CUDA.on((9, 0)), launch_bounds, *more[1:]).located)
+        write(lower(kernel, spec, many, CUDA.on((9, 0)), launch_bounds, *more[1:], **words).located)
         return low
 
     with pytest.MonkeyPatch.context() as patch:
