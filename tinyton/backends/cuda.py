@@ -388,7 +388,7 @@ class Loaded(Owned):
             place = maps.offset(binary, low.symbol, len(low.ir.params), kinds)
             self.pack = maps.Packer(low.maps, kinds, place, maps.encoded)
             self.counts = low.stays
-            self.most = executor.sm_count * executor.occupied(low, function).programs_per_sm if low.stays else 0
+            self.most = executor.sm_count * max(1, executor.occupied(low, function).programs_per_sm)
         # <<<
 
     @property
