@@ -76,9 +76,7 @@ class Lowered:
     # >>> stage 9
     maps: tuple[Map, ...] = ()  # of arrays that a warp more copies boxes of
     plain: Callable[..., Lowered] | None = None  # gives the kernel without those
-    stays: int = (
-        0  # where blocks run one program after another, of how many axes: it takes their extents after the maps
-    )
+    stays: int = 0  # where blocks run one program after another, of how many axes: their extents follow the maps
     # <<<
 
     @property
@@ -311,8 +309,7 @@ def _lower(
     # >>> stage 9
     used |= needs
     if maps and stays and SHARED // emitter.shared_bytes < min(2, SHARED // room_of_rings(plan.kernel)):
-        # for two at once, of which one stores while the other multiplies
-        return without(spec, stays=0, skewed=skewed)
+        return without(spec, stays=0, skewed=skewed)  # for two blocks: one stores while the other multiplies
     if maps and emitter.shared_bytes > SHARED:
         return without(spec, fed="its tiles leave no room in shared memory for those of a loop around it")
     other = partial(without, spec.only(used)) if maps else None  # which serves what this one does
