@@ -58,10 +58,28 @@ def test_quotients_are_rounded_once(mapping, form):
         same_bits(out, x / y[:, None])
 
 
+@pytest.mark.parametrize("half", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("form", [by_one, by_rows])
+def test_quotients_that_are_rounded_again(mapping, form, half):
+    """Those of 16 bits are the same as of the exact quotient, but for what is hardly a normal number."""
+    x, y = (v[:32] for v in numbers(64, 1024))
+    out = np.zeros(x.shape, half)
+    form[32 if form is by_one else 4](x, y, out, N=1024, num_warps=mapping.warps)
+    with np.errstate(all="ignore"):
+        want = (x / y[:, None]).astype(half)
+        least = np.abs(want.astype(np.float32)) < 2.0**-100
+        same_bits(np.where(least, 0, out), np.where(least, 0, want))
+    steps = np.diff([out[least].view(np.int16), want[least].view(np.int16)], axis=0)
+    assert (np.abs(steps) <= 1).all()
+
+
 def test_a_reciprocal_for_many():
     signature = dict.fromkeys(("x", "y", "out"), "*float32:16")
     for form in (by_one, by_rows):
         assert lowered(form, signature, N=1024).source.count("= quotient(") == 1
+    half = signature | {"out": "*float16:16"}
+    assert lowered(by_one, half, N=1024).source.count("= quotient_for_16_bits(") == 1
+    assert "for_16_bits" not in lowered(by_one, signature | {"out": "*int8:16"}, N=1024).source, "cut off, not rounded"
     assert "quotient" not in lowered(by_one, signature, N=128).source, "one element a thread"
     assert "quotient" not in lowered(by_one, signature, "opencl", N=1024).source
     each = kernel("""

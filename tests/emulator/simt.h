@@ -186,7 +186,11 @@ inline double min(double a, double b) { return fmin(a, b); }
 inline double max(double a, double b) { return fmax(a, b); }
 inline float rsqrtf(float x) { return (float)(1 / sqrt((double)x)); }
 inline double rsqrt(double x) { return 1 / sqrt(x); }
-inline float __saturatef(float x) { return x > 0 ? fminf(x, 1) : 0; }  // of NaN 0, too
+inline float __fmul_rd(float a, float b) {  // rounded down
+    const double exact = (double)a * b;
+    const float near = (float)exact;
+    return near > exact ? nextafterf(near, -INFINITY) : near;
+}
 inline float __expf(float x) { return expf(x); }
 inline unsigned __float_as_uint(float x) { return simt::bits<unsigned>(x); }
 inline int __float_as_int(float x) { return simt::bits<int>(x); }

@@ -113,14 +113,20 @@ CUDA = Dialect(
     const float inverse = 1.0f / b, q = a * inverse;
     return fmaf(-fmaf(b, q, -a), inverse, q);
 }}""",
+        "quotient_for_16_bits": """
+{fn} float quotient_for_16_bits(float a, float b) {{  // a / b, of b near 1, to 2**-46: to be rounded again
+    const float most = 0x1.fffffcp-1f / b, rest = fmaf(-b, most, 1.0f) * most;  // of 1 / b, of one sign: a may be inf
+    return fmaf(a, most, a * rest);
+}}""",
         "Reach": """
 struct Reach {{  // of operands of divisions
     unsigned int least = ~0u, low = ~0u, high = 0;
     float most = 0;
+    __device__ void add(float b) {{ low = min(low, bits_of(b)), high = max(high, bits_of(b)); }}
     __device__ void add(float a, float b) {{
         least = min(least, bits_of(a) * 2 - 1);  // without the sign; 0 becomes the greatest
         most = fmaxf(most, fabsf(a));
-        low = min(low, bits_of(1.0f / b)), high = max(high, bits_of(1.0f / b));
+        add(b);
     }}
     __device__ bool near() const {{  // each a is 0, NaN, or from 2**-100 to 2**100 in size, each b from 2**-24 to 2**24
         return least >= 0x1affffff && most <= 0x1p100f && low >= 0x33800000 && high <= 0x4b800000;
@@ -128,8 +134,9 @@ struct Reach {{  // of operands of divisions
 }};""",
         "exp_float": """
 {fn} float exp_float(float x) {{  // within 4 units in the last place to 16, 7 to 87; below 1.2e-38, 0
-    const float t = x * 1.44269502f, rest = fmaf(-t, 0.693147182f, x);  // what was rounded off
-    return power_of_2(t) * (__saturatef(rest + 0.5f) + 0.5f);  // of infinities, the rest is NaN, which becomes 0.5
+    const float t = __fmul_rd(x, 1.44269502f), rest = fmaf(-t, 0.693147182f, x);  // above 0 where the power is inf
+    const float power = power_of_2(t);
+    return fmaf(power, fminf(rest, 1.0f), power);  // of infinities, the rest is NaN, which becomes 1
 }}""",
         "exp2_float": """
 {fn} float exp2_float(float x) {{  // within 2.1 units in the last place; below 1.2e-38, 0

@@ -478,11 +478,23 @@ class Emitter(Writer):
                 self.declare(v)
         self.comment(ops)
         if not (self.alone and self._split(group)):
-            self.both_ways(self._reach(ops[0], group.layout), lambda near: self._body(group, near))
+            quotient = self._quotient(ops, group.layout)
+            test = self._reach(ops[0].operands, group.layout, quotient) if quotient else ""
+            self.both_ways(test, lambda near: self._body(group, {ops[0]: quotient} if near else {}))
         self.op = outer_op
 
-    def _body(self, group: Group, near: bool) -> None:
-        self.short = {group.members[0][0]} if near else set()
+    def _quotient(self, ops: list[Op], layout: Layout) -> str:
+        """The helper by which the first op of a loop divides, if it may be one. What a quotient is only there to be
+        rounded to tells how exact it has to be."""
+        if not self._divides(ops[0], layout):
+            return ""
+        given = [ops[0].result]
+        if self.count[given[0]] == 1:
+            given += [op.result for op in ops if op.name == "cast" and op.operands == ops[0].results]
+        return "quotient_for_16_bits" if given[-1].type.dtype.is_narrow else "quotient"
+
+    def _body(self, group: Group, short: dict[Op, str]) -> None:
+        self.short = short
         with self.loop(group.layout, [], several=self._several(group)) as s:
             self._fill(group, s)
 
@@ -490,14 +502,13 @@ class Emitter(Writer):
         """True for a loop that waits for its one partial result, where the C compiler may keep several."""
         return self.alone and any(op.name == "reduce" and op.result.type.dtype.is_float for op, _ in group.members)
 
-    def _reach(self, op: Op, layout: Layout) -> str:
+    def _reach(self, operands: tuple[Value, ...], layout: Layout, quotient: str) -> str:
         """The condition under which a division may be multiplications by the divisor's reciprocal, for all elements."""
-        if not self._divides(op, layout):
-            return ""
         name = self.fresh("reach")
         self.line(f"{self.use('Reach')} {name};")
         with self.loop(layout, []) as s:
-            s.line(f"{name}.add({', '.join(s.get(v) for v in op.operands)});")
+            tested = operands if quotient == "quotient" else operands[1:]
+            s.line(f"{name}.add({', '.join(map(s.get, tested))});")
         return f"{name}.near()"
 
     def _fill(self, group: Group, s: Scope, off: Iterable[Op] = ()) -> None:

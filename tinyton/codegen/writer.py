@@ -59,7 +59,7 @@ class Writer:
         self.made = {v: op for op in kernel.ops() for v in op.results}
         self.count = uses(kernel)
         self.late = rounded_later(kernel)
-        self.short: set[Op] = set()  # divisions that are multiplications here
+        self.short: dict[Op, str] = {}  # divisions that are multiplications here, by these helpers
         self.names: dict[Value, str] = {}
         self.taken: dict[str, int] = {}  # the names, and how many are like them
         self.text: dict[Value, str] = {}  # scalars: the C that reads them

@@ -109,7 +109,7 @@ def addptr(b: Builder, ptr: Value, offset: Value) -> Value:
 
 
 def _divide(e, op, x, y):
-    return f"{e.use('quotient')}({x}, {y})" if op in e.short else f"{x} / {y}"
+    return f"{e.use(e.short[op])}({x}, {y})" if op in e.short else f"{x} / {y}"
 
 
 @op(numpy=np.divide, emit=_divide, cheap=True, public=False)
