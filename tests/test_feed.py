@@ -157,6 +157,17 @@ def test_blocks_that_run_one_program_after_another(fed, inner, more, rng, monkey
     assert found.blocks((9, 1, 1), 4) == ((3 if more == 0 else 9), 1, 1) and found.blocks((9, 2, 1), 4) == (9, 2, 1)
 
 
+def test_where_sums_go_is_computed_while_the_last_products_are_under_way(monkeypatch):
+    """By those who multiply; who feeds them has to know it before."""
+    types = {x: "*float16:16" for x in ("a", "b", "bias", "c")} | {"rows": "*float32:16"}
+    words = {"BM": 64, "BN": 64, "BK": 32, "MORE": 0, "stages": 4}
+    found = low(monkeypatch, STAYING, types | dict.fromkeys("MNK", "int32:16"), **words)
+    (programs,) = (op for op in found.ir.body.ops if op.attrs.get("programs"))
+    names = [op.name for op in programs.blocks[0].ops]
+    loop, wait = names.index("for"), names.index("products_wait")
+    assert not {"mod", "floordiv"} & {*names[:loop], *names[wait:]} and {"mod", "floordiv"} < {*names[loop:wait]}
+
+
 def test_blocks_that_run_one_program_after_another_of_a_grid_of_three_axes(fed, rng, monkeypatch):
     k = kernel(
         f"""

@@ -29,6 +29,7 @@ from ..passes.feed import EXTRA, HELD, MOST, SHARED, SINCE, TIGHT, can_hold, fee
 from ..passes.fold import drop_sure, fold
 
 # >>> stage 9
+from ..passes.meanwhile import meanwhile
 from ..passes.pipeline import AHEAD, pipeline
 
 # <<<
@@ -262,6 +263,7 @@ def _lower(
         kernel, maps, needs = feed(kernel, spec.divisors(), stages, skewed)
         if stays and not maps:
             stays, (kernel, maps, needs) = 0, feed(one, spec.divisors(), stages, skewed)
+        kernel = meanwhile(kernel) if maps else kernel
     kernel = pipeline(kernel, stages) if dialect.arch >= AHEAD else kernel
     # <<<
     # >>> stage 7
