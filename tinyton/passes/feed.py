@@ -122,8 +122,10 @@ def can_hold(kernel: Kernel, layouts: dict[Value, Layout], threads: int) -> bool
     that product, and of the one that the next left operand is made of."""
     most = (shares(threads)[1] or 255) - OTHERS
     for op in (op for op in kernel.ops() if op.name == "hold"):
-        layout, sums = layouts.get(op.operands[0]), prod(op.attrs["left"][0]) // threads  # type: ignore[index]
-        if not in_registers(op, layout, threads) or layout.registers * 3 // 2 + sums > most:  # type: ignore[union-attr]
+        if not in_registers(op, layout := layouts.get(op.operands[0]), threads):
+            return False
+        sums = prod(op.attrs["left"][0]) // threads  # type: ignore[index]
+        if layout.registers * 3 // 2 + sums > most:  # type: ignore[union-attr]
             return False
     return True
 
