@@ -339,6 +339,7 @@ def test_products_that_are_not_sent_a_round_later(monkeypatch):
     assert not later(("acc * fade[:, None]", "fade[:, None] + tt.zeros((BM, D), tt.float32)"))
     assert not later((product, "acc = tt.dot(p.to(tt.float16), value, acc) * fade[:, None]"))
     assert not later((product, f"if n != 32:\n            {product}"))
+    assert not later(("p.to(tt.float16), value", "p.to(tt.float16).T, value"), BN=64)  # it is turned in shared memory
     was = ("    for n", "    was = acc\n    for n"), ("acc = tt.dot", "was = acc\n        acc = tt.dot")
     assert not later(*was, ("acc / tt", "acc * was / tt"))
     assert not later((total, f"{total} + tt.sum(tt.dot(q, value.T), 1)"))  # another product reads the ring
