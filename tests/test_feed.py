@@ -714,3 +714,34 @@ def test_arguments_move_the_array_not_the_box(monkeypatch):
     x, _ = low(monkeypatch, kernel(text), **PLAIN | {"MASK": 0}).maps
     address, *_ = x.values((1 << 20, 2 << 20, 0, 100, 64, 48))
     assert address == (1 << 20) - 64 * 48 * 2
+
+
+@pytest.mark.parametrize(
+    ("rounds", "at", "numbers", "maps"),
+    [
+        ("range(n)", "(n - 1 - r) * 32", (0, 4), [0]),  # what is less in each round, and what an argument adds to that
+        ("range(4)", "(3 - r) * 32", (0, 0), [2]),
+        ("range(m, n, 32)", "r - m", (64, 192), [2]),
+        ("range(m, n, 32)", "r - m", (-64, 64), [2, 0]),  # a launch tells
+        ("range(0, n, -32)", "r + m", (96, -128), [2, 0]),
+        ("range(m, -1, -32)", "r", (96, 0), [2]),
+        ("range(4)", "r * n + m", (0, 32), [2]),
+        ("range(4)", "r * n + m", (96, -32), [2, 0]),
+    ],
+)
+def test_no_box_begins_before_its_array(fed, rounds, at, numbers, maps, rng):
+    """There, it would have zeros, for places that are arguments' in the end."""
+    k = kernel(f"""
+@tt.jit
+def k(a, b, c, m, n):
+    i, j = tt.arange(0, 64), tt.arange(0, 32)
+    acc = tt.zeros((64, 64), tt.float32)
+    for r in {rounds}:
+        at = {at} + j
+        acc = tt.dot(tt.load(a + at * 64 + i[:, None]), tt.load(b + at[:, None] * 64 + i), acc)
+    tt.store(c + i[:, None] * 64 + i, acc)
+""")
+    a, b, c = halves(rng, 128, 64), halves(rng, 128, 64), np.full((64, 64), np.nan, np.float32)
+    k[1](a, b, c, *numbers)
+    np.testing.assert_allclose(c, a.T.astype(float) @ b.astype(float), rtol=1e-3, atol=1e-2)
+    assert fed == maps

@@ -125,8 +125,7 @@ struct Reach {{  // of operands of divisions
     __device__ void add(float b) {{ low = min(low, bits_of(b)), high = max(high, bits_of(b)); }}
     __device__ void add(float a, float b) {{
         least = min(least, bits_of(a) * 2 - 1);  // without the sign; 0 becomes the greatest
-        most = fmaxf(most, fabsf(a));
-        add(b);
+        most = fmaxf(most, fabsf(a)), add(b);
     }}
     __device__ bool near() const {{  // each a is 0, NaN, or from 2**-100 to 2**100 in size, each b from 2**-24 to 2**24
         return least >= 0x1affffff && most <= 0x1p100f && low >= 0x33800000 && high <= 0x4b800000;
@@ -134,9 +133,8 @@ struct Reach {{  // of operands of divisions
 }};""",
         "exp_float": """
 {fn} float exp_float(float x) {{  // within 4 units in the last place to 16, 7 to 87; below 1.2e-38, 0
-    const float t = __fmul_rd(x, 1.44269502f), rest = fmaf(-t, 0.693147182f, x);  // above 0 where the power is inf
-    const float power = power_of_2(t);
-    return fmaf(power, fminf(rest, 1.0f), power);  // of infinities, the rest is NaN, which becomes 1
+    const float t = __fmul_rd(x, 1.44269502f), rest = fmaf(-t, 0.693147182f, x), power = power_of_2(t);
+    return fmaf(power, fminf(rest, 1.0f), power);  // if that is inf, the rest is above 0; or NaN, which becomes 1
 }}""",
         "exp2_float": """
 {fn} float exp2_float(float x) {{  // within 2.1 units in the last place; below 1.2e-38, 0

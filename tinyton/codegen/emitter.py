@@ -488,10 +488,9 @@ class Emitter(Writer):
         rounded to tells how exact it has to be."""
         if not self._divides(ops[0], layout):
             return ""
-        given = [ops[0].result]
-        if self.count[given[0]] == 1:
-            given += [op.result for op in ops if op.name == "cast" and op.operands == ops[0].results]
-        return "quotient_for_16_bits" if given[-1].type.dtype.is_narrow else "quotient"
+        casts = [op for op in ops if op.name == "cast" and op.operands == ops[0].results]
+        given = casts[-1] if casts and self.count[ops[0].result] == 1 else ops[0]
+        return "quotient_for_16_bits" if given.result.type.dtype.is_narrow else "quotient"
 
     def _body(self, group: Group, short: dict[Op, str]) -> None:
         self.short = short

@@ -33,7 +33,8 @@ HERE = Info((), 1, 0, 0)  # a tile's own place
 class Map(NamedTuple):
     """An array as a launch describes it for its copies, by the places of arguments: ``base`` is a pointer; extents and
     strides, from the fastest dimension on, are sums of products of integer arguments, in elements. ``box`` is what one
-    copy takes, ``item`` the bytes of an element. ``stored`` are pointers that must not be the same one."""
+    copy takes, ``item`` the bytes of an element. ``stored`` are pointers that must not be the same one, and ``least``
+    sums that must not be less than 0, for boxes would begin before the array."""
 
     name: str
     base: int
@@ -43,6 +44,7 @@ class Map(NamedTuple):
     box: tuple[int, ...]
     item: int
     stored: tuple[int, ...] = ()
+    least: tuple[tuple[tuple[int, tuple[int, ...]], ...], ...] = ()
     rounds: bool = False  # what is copied, to tf32
 
     @property
@@ -59,7 +61,8 @@ class Map(NamedTuple):
         address = int(args[self.base]) + total(self.offset) * self.item  # type: ignore[call-overload]
         extents = tuple(ENDLESS if terms is None else total(terms) for terms in self.extents)
         strides = tuple(total(terms) * self.item for terms in self.strides)
-        if address % 16 or any(args[n] == args[self.base] for n in self.stored):
+        least = min(map(total, self.least), default=0)
+        if address % 16 or least < 0 or any(args[n] == args[self.base] for n in self.stored):
             return None
         if not all(1 <= n <= ENDLESS for n in extents) or not all(0 <= s < 1 << 40 and s % 16 == 0 for s in strides):
             return None
@@ -70,7 +73,7 @@ class Map(NamedTuple):
 class Box:
     """A load as a box: ``fast`` is the dimension of the tile along which neighbours lie side by side. By dimension of
     the array, from the fastest on: ``extents`` (None: no limit), ``strides`` from the second on, and ``first``, where
-    the box begins."""
+    the box begins; that is not before the array if no sum of ``least`` is less than 0."""
 
     base: Value
     offset: Sum
@@ -78,6 +81,7 @@ class Box:
     strides: tuple[Sum, ...]
     first: tuple[Sum, ...]
     fast: int
+    least: tuple[Sum, ...]
 
 
 class Unfit(Exception):
@@ -126,9 +130,13 @@ class Boxes:
         self.params, self.facts, self.divisors = set(kernel.params), facts, divisors
         self.made = {v: op for op in kernel.ops() for v in op.results}
         self.round: dict[Value, tuple[Op, Value, Value]] = {}  # what a loop carries: the loop, its first and next value
-        for op in kernel.ops():
-            if op.name == "for" and "stops" not in op.attrs:
+        self.ends: dict[Value, tuple[Value, int]] = {}  # of counters: one end, and by how much the least is more
+        for op in (op for op in kernel.ops() if op.name == "for"):
+            if "stops" not in op.attrs:
                 self.round |= {param: (op, start, end) for start, param, end, _ in op.carried}
+            low, stop, step = op.head
+            if facts[step].low > 0 or facts[step].high < 0:
+                self.ends[op.blocks[0].params[0]] = (low, 0) if facts[step].low > 0 else (stop, 1)
         self.needs: set[str] = set()
         self.sums: dict[Value, Sum] = {}
         self.places: dict[Value, tuple[Value, Sum]] = {}
@@ -138,12 +146,11 @@ class Boxes:
     def sum(self, v: Value) -> Sum:
         if v not in self.sums:
             try:
-                found = self._sum(v)
+                self.sums[v] = self._sum(v)
             except Unfit:
                 if v.type.shape:
                     raise
-                found = {(v,): 1}
-            self.sums[v] = found
+                self.sums[v] = {(v,): 1}
         return self.sums[v]
 
     def _sum(self, v: Value) -> Sum:
@@ -264,8 +271,7 @@ class Boxes:
         fast = next((d for d in (1, 0) if strides[d] == (1, ())), None)
         if fast is None:
             raise Unfit
-        slow = 1 - fast
-        (step, along), one = strides[slow], far.get((), 0)
+        slow, (step, along), one = 1 - fast, strides[1 - fast], far.get((), 0)
         first: list[Sum] = [{}, {}]
         upper, lower = self._masks(self.limits(masked[0]) if masked else [])
         extents: list[Sum | None] = [None, None]
@@ -302,14 +308,17 @@ class Boxes:
                 outer[key] = plus(outer.get(key, {}), {device: 1})
         sums: list[Sum] = [{along: step}, *({p: n} for n, p in outer)]  # type: ignore[dict-item]
         whole = all([self.aligned(x, t.dtype.itemsize) for x in (offset, *sums)])
-        begins = [first[fast], first[slow], *outer.values()]
-        for d, x in zip((fast, slow, *[None] * len(outer)), begins, strict=True):
-            if d not in lower and not self.positive(x):
+        begins: list[Sum] = [first[fast], first[slow], *outer.values()]
+        free = [x for d, x in zip((fast, slow, *outer), begins, strict=True) if d not in lower]
+        for x in free:
+            falls = [p for p, n in x.items() if p and n < 0]  # what moves the array may be what outweighs those
+            if not self.positive(x) or falls and (offset or len(falls) == len(x)):
                 raise Unfit
         if not whole or len(begins) > DIMENSIONS or any(n < 0 for x in sums for n in x.values()):
             raise Unfit
         places = tuple({p: n for p, n in x.items() if not any(isinstance(a, int) for a in p)} for x in begins)
-        return Box(base, offset, (extents[fast], extents[slow], *[None] * len(outer)), tuple(sums), places, fast)
+        limits = (extents[fast], extents[slow], *[None] * len(outer))
+        return Box(base, offset, limits, tuple(sums), places, fast, tuple(y for x in free for y in self.least(x)))
 
     def sum_or_zero(self, v: Value) -> bool:
         """True for what is not 0 everywhere."""
@@ -347,6 +356,16 @@ class Boxes:
             low += min(n * prod(corner) for corner in corners(*ends)) if all(map(isfinite, chain(*ends))) else -INF
         return not -(1 << 30) < low < 0
 
+    def least(self, x: Sum) -> list[Sum]:
+        """What of arguments must not be less than 0, for else a place may be: factors, and the least of counters."""
+        found: list[Sum] = [{own: 1} for p in x if (own := tuple(a for a in p if a in self.params))]
+        total: Sum = {(): x.get((), 0)}
+        for p in (p for p, n in x.items() if len(p) == 1 and n > 0 and p[0] in self.ends):
+            end, more = self.ends[p[0]]
+            known = {q: m for q, m in self.sum(end).items() if self.params.issuperset(q)}
+            total = plus(total, plus(known, {(): more}), x[p])
+        return [*found, total] if any(total) else found
+
 
 def seen(op: Op, x: Sum) -> Sum:
     """A sum through a view: its dimensions are counted in another way."""
@@ -363,5 +382,5 @@ def described(box: Box, name: str, places: Mapping[Value, int], rows: int, item:
     """The map of a box that comes in pieces of ``width`` elements."""
     limits = tuple(None if x is None else terms(x, places) for x in box.extents)
     sizes = (width, min(rows, ROWS), *[1] * (len(limits) - 2))
-    strides = tuple(terms(x, places) for x in box.strides)
-    return Map(name, places[box.base], terms(box.offset, places), limits, strides, sizes, item)
+    strides, least = (tuple(terms(x, places) for x in sums) for sums in (box.strides, box.least))
+    return Map(name, places[box.base], terms(box.offset, places), limits, strides, sizes, item, least=least)

@@ -122,10 +122,8 @@ def can_hold(kernel: Kernel, layouts: dict[Value, Layout], threads: int) -> bool
     that product, and of the one that the next left operand is made of."""
     most = (shares(threads)[1] or 255) - OTHERS
     for op in (op for op in kernel.ops() if op.name == "hold"):
-        if not in_registers(op, layout := layouts.get(op.operands[0]), threads):
-            return False
-        sums = prod(op.attrs["left"][0]) // threads  # type: ignore[index]
-        if layout.registers * 3 // 2 + sums > most:  # type: ignore[union-attr]
+        layout, how = layouts.get(op.operands[0]), op.attrs
+        if not in_registers(op, layout, threads) or layout.registers * 3 // 2 + prod(how["left"][0]) // threads > most:  # type: ignore
             return False
     return True
 
@@ -190,10 +188,11 @@ def _split(
         new = new._replace(rounds=bool(place.attrs["rounded"]), stored=tuple(n for n in stored if n != new.base))
         if new.base in stored:
             raise Unfed("what is loaded is stored to")
-        same = next((n for n, m in enumerate(maps) if m._replace(name=new.name) == new), None)
-        if same is None:
+        same = next((n for n, m in enumerate(maps) if m._replace(name=new.name, least=new.least) == new), len(maps))
+        if same == len(maps):
             maps.append(new)
-        return (len(maps) - 1 if same is None else same), new.box
+        maps[same] = maps[same]._replace(least=tuple(dict.fromkeys((*maps[same].least, *new.least))))
+        return same, new.box
 
     def asked(fed: Fed) -> list[Op]:
         """The loop with what is to be sent at the end of each round, of which `_sliced` keeps what that takes; and

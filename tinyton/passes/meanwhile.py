@@ -7,8 +7,6 @@ from dataclasses import replace
 from ..ir import Block, Kernel, Op, Value, walk
 from ..ops import OPS
 
-PURE = ("elementwise", "typed", "index", "view")
-
 
 def meanwhile(kernel: Kernel) -> Kernel:
     """Before: ``row = mod n rows; for k: ...; products_wait s; t = cast s``. After: ``for k: ...; row = mod n rows;
@@ -20,13 +18,10 @@ def _block(block: Block) -> Block:
     ops = [replace(op, blocks=tuple(map(_block, op.blocks))) if op.blocks else op for op in block.ops]
     first = next((k for k, op in enumerate(ops) if op.name == "products_wait"), 0)
     taken: set[Value] = set()
-    kept: list[Op] = []
-    late: list[Op] = []
+    parts: tuple[list[Op], list[Op]] = [], []  # what stays before the loop, and what does not
     for op in reversed(ops[:first]):
-        if OPS[op.name].kind in PURE and taken.isdisjoint(op.results):
-            late.append(op)
-        else:
-            kept.append(op)
-            inside = [inner for b in op.blocks for inner in walk(b)]
-            taken.update(v for o in (op, *inside) for v in (*o.operands, *(y for b in o.blocks for y in b.yields)))
-    return replace(block, ops=(*reversed(kept), *reversed(late), *ops[first:]))
+        late = OPS[op.name].kind in ("elementwise", "typed", "index", "view") and taken.isdisjoint(op.results)
+        parts[late].append(op)
+        for o in () if late else (op, *(inner for b in op.blocks for inner in walk(b))):
+            taken.update((*o.operands, *(y for b in o.blocks for y in b.yields)))
+    return replace(block, ops=(*parts[0][::-1], *parts[1][::-1], *ops[first:]))
