@@ -5,6 +5,7 @@ import importlib
 import re
 import textwrap
 import weakref
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import numpy as np
@@ -181,6 +182,35 @@ def test_processes_forked_in_use_work_on_opencl(tmp_path):
     assert done.stdout.splitlines() == [
         " ".join(map(str, first)), *(f"{start} {64.0 * k} {64.0 * k}" for k in (7, 8, 9))
     ]  # fmt: skip
+
+
+YOUNG = """
+import ctypes
+from pathlib import Path
+from tinyton.backends import opencl
+assert opencl.unusable() is None
+import pyopencl as cl
+
+[driver] = (Path(cl.__file__).parent / ".libs").glob("libpocl-*.so")
+known = ctypes.CDLL(str(driver)).pocl_get_llvm_cpu_name
+known.restype = ctypes.c_char_p
+devices = [d for p in cl.get_platforms() for d in p.get_devices()]
+for d in devices:
+    opencl._rename_processor(d, known(), b"generic")
+try:
+    cl.Program(cl.Context(devices[:1]), "kernel void k(global float* x) { x[0] = 1; }").build()
+except cl.RuntimeError as error:
+    print("unknown target CPU" in str(error))
+out = np.zeros(4, np.float32)
+put[1](out, 3, 2.5, BLOCK=4)
+print(out)
+"""
+
+
+@pytest.mark.skipif(not find_spec("pocl_binary_distribution"), reason="there is no PoCL from PyPI")
+def test_a_processor_younger_than_the_driver_gets_the_name_of_an_older_one(tmp_path):
+    done = python(tmp_path, YOUNG, TINYTON_BACKEND="opencl", POCL_KERNEL_CACHE="0")
+    assert done.stdout.split() == ["True", "[2.5", "2.5", "2.5", "0.", "]"], done.stderr
 
 
 # Faults of the device, as PyCUDA tells them
