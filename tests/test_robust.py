@@ -187,8 +187,9 @@ def test_processes_forked_in_use_work_on_opencl(tmp_path):
 YOUNG = """
 import ctypes
 from pathlib import Path
-from tinyton.backends import opencl
-assert opencl.unusable() is None
+from tinyton.backends.opencl import unusable
+from tinyton.backends.processor import rename_processor
+assert unusable() is None
 import pyopencl as cl
 
 [driver] = (Path(cl.__file__).parent / ".libs").glob("libpocl-*.so")
@@ -196,7 +197,7 @@ known = ctypes.CDLL(str(driver)).pocl_get_llvm_cpu_name
 known.restype = ctypes.c_char_p
 devices = [d for p in cl.get_platforms() for d in p.get_devices()]
 for d in devices:
-    opencl._rename_processor(d, known(), b"generic")
+    rename_processor(d, known(), b"generic")
 try:
     cl.Program(cl.Context(devices[:1]), "kernel void k(global float* x) { x[0] = 1; }").build()
 except cl.RuntimeError as error:

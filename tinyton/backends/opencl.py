@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import os
 import re
 import shutil
-import sys
 import tempfile
 import threading
 import warnings
@@ -18,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import cache
+from ..backends.processor import rename_processor
 from ..codegen.dialect import OPENCL
 from ..dtypes import DType, bool_, from_numpy
 from ..errors import BackendError, LaunchError
@@ -68,25 +67,6 @@ def _log(error: Exception) -> str:
     return "\n".join(re.sub(r"/\S*/", "", text).strip().splitlines()[:20])
 
 
-# What a processor has to be able to do for each of the names that PoCL's library of functions was compiled for.
-PROCESSORS = {b"avx512f": b"skylake-avx512", b"avx2": b"haswell", b"sse2": b"x86-64"}
-
-
-def _rename_processor(device: Any, old: bytes = b"generic", new: bytes = b"") -> None:
-    """PoCL 3.0 calls a processor that is younger than its LLVM, such as a Zen 4, "generic", a name that its compiler
-    then refuses. The device gets the name of an older one, where it keeps it: a pointer to a string."""
-    if device.platform.name != "Portable Computing Language" or sys.platform != "linux":
-        return
-    flags = Path("/proc/cpuinfo").read_bytes().split()
-    new = new or next((name for flag, name in PROCESSORS.items() if flag in flags), old)
-    memory = os.open("/proc/self/mem", os.O_RDONLY)  # where a wrong address is an error
-    for i, at in enumerate(memoryview(os.pread(memory, 4096, device.int_ptr)).cast("N")):
-        with contextlib.suppress(OSError, OverflowError):
-            if os.pread(memory, len(old) + 1, at) == old + b"\0":
-                ctypes.c_char_p.from_address(device.int_ptr + 8 * i).value = new
-    os.close(memory)
-
-
 class Executor:
     """One OpenCL device: a GPU if there is one, else the CPU. A process that is forked goes on with the CPU on one
     thread, if the driver is PoCL."""
@@ -106,7 +86,7 @@ class Executor:
         self.on_cpu = not any(is_gpu)
         self.spare = next((d for d in devices if d.name.startswith(SPARE) and d.platform == self.device.platform), None)
         for d in devices:
-            _rename_processor(d)
+            rename_processor(d)
         self.context = cl.Context([self.device] + [self.spare] * (self.spare not in (None, self.device)))
         self._start()
         if hasattr(os, "register_at_fork"):

@@ -124,10 +124,8 @@ def truediv(b: Builder, x: Operand, y: Operand) -> Value:
 FLOORDIV = {
     "i": """
 {fn} {T} {name}({T} a, {T} b) {{  // Python's floor; a / 0 is 0, and the least value / -1 is itself, as in NumPy
-    if (b == 0) return 0;
-    if (b == ({T})-1) return ({T})(({U})0 - ({U})a);
-    {T} q = ({T})(a / b);
-    return ({T})(q - ((a % b != 0) & ((a < 0) != (b < 0))));
+    const {T} d = b == 0 || b == ({T})-1 ? 1 : b, q = ({T})(a / d), m = ({T})(a - q * d);
+    return b == 0 ? ({T})0 : b == ({T})-1 ? ({T})(({U})0 - ({U})a) : ({T})(q - ((m != 0) & ((m < 0) != (b < 0))));
 }}""",
     "u": "\n{fn} {T} {name}({T} a, {T} b) {{ return b == 0 ? ({T})0 : ({T})(a / b); }}",
     "f": """
@@ -144,8 +142,7 @@ FLOORDIV = {
 MOD = {
     "i": """
 {fn} {T} {name}({T} a, {T} b) {{  // the remainder has the divisor's sign; a % 0 is 0
-    if (b == 0 || b == ({T})-1) return 0;
-    {T} m = ({T})(a % b);
+    const {T} d = b == 0 || b == ({T})-1 ? 1 : b, m = ({T})(a - ({T})(a / d) * d);  // floordiv's own, if that is there
     return ({T})(m != 0 && (m < 0) != (b < 0) ? m + b : m);
 }}""",
     "u": "\n{fn} {T} {name}({T} a, {T} b) {{ return b == 0 ? ({T})0 : ({T})(a % b); }}",
@@ -156,6 +153,20 @@ MOD = {
     return m == 0 ? {copysign}(({T})0, b) : (m < 0) != (b < 0) ? m + b : m;
 }}""",
 }
+
+
+def _by_power(name: str, texts: dict[str, str]) -> Callable:
+    """A quotient or a rest by a known power of two is a shift or a mask, which round down, too."""
+    by_helper = _helper(name, texts)
+
+    def emit(e, op, x, y):
+        digits = y.rstrip("uL")
+        n = int(digits) if digits.isdigit() else 0
+        if n == 0 or n & (n - 1):
+            return by_helper(e, op, x, y)
+        return f"{x} >> {n.bit_length() - 1}" if name == "floordiv" else f"{x} & {n - 1}"
+
+    return emit
 
 
 def _by_number(symbol: str, texts: dict[str, str]) -> Callable:
@@ -189,9 +200,9 @@ def _shr(x, s):
 
 
 floordiv = _operator(
-    "floordiv", "``x // y``, rounded down; an int by 0 is 0.", _arith, np.floor_divide, _helper("floordiv", FLOORDIV)
+    "floordiv", "``x // y``, rounded down; an int by 0 is 0.", _arith, np.floor_divide, _by_power("floordiv", FLOORDIV)
 )
-mod = _operator("mod", "``x % y``, of y's sign; an int by 0 is 0.", _arith, np.remainder, _helper("mod", MOD))
+mod = _operator("mod", "``x % y``, of y's sign; an int by 0 is 0.", _arith, np.remainder, _by_power("mod", MOD))
 and_ = _operator("and", "``x & y`` of integers, or of masks.", _bitwise, np.bitwise_and, _infix("&"), True)
 or_ = _operator("or", "``x | y`` of integers, or of masks.", _bitwise, np.bitwise_or, _infix("|"), True)
 xor = _operator("xor", "``x ^ y`` of integers, or of masks.", _bitwise, np.bitwise_xor, _infix("^"), True)

@@ -206,10 +206,17 @@ def _endless(op: Op, v: Value, xs: tuple[Info, ...]) -> Info:
     known = op.name != "shl" and all(x.within(v.type.dtype) for x, v in zip(xs, op.operands, strict=True))
     follows = op.name in ("where", "reshape") or (op.name in SIGNED and t.dtype.kind == "i")
     low, high = t.dtype.range if known or not follows else (-INF, INF)
-    if known and op.name in ("floordiv", "mod") and xs[1].low >= 0:  # by 0, both are 0
-        of = xs[0] if op.name == "floordiv" else replace(xs[1], low=0)
-        low, high = max(low, min(0, of.low)), min(high, max(0, of.high))
+    if known and op.name in ("floordiv", "mod"):  # by 0, both are 0
+        ends = _quotients(*xs) if op.name == "floordiv" else (xs[1].low + 1, xs[1].high - 1)
+        low, high = max(low, min(0, *ends)), min(high, max(0, *ends))
     return Info(steps, 1, low, high)
+
+
+def _quotients(x: Info, y: Info) -> list[float]:
+    """The quotients of ``x`` and ``y``, rounded down, that are farthest from 0: by the smallest divisors."""
+    least = max(1, y.low, y.total)
+    ends = [x.low, x.high] if y.low >= 0 else [x.low, x.high, -x.low, -x.high]
+    return [end // least if abs(end) < INF else end for end in ends]
 
 
 def _flat(xs: tuple[Info, ...], rank: int) -> tuple[int | None, ...]:

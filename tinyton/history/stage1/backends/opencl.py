@@ -9,6 +9,7 @@ import numpy as np
 
 from ..codegen.dialect import OPENCL
 from ..errors import BackendError, LaunchError
+from .processor import rename_processor
 
 
 def unusable() -> str | None:
@@ -30,7 +31,9 @@ class Executor:
         import pyopencl as cl
 
         self.cl = cl
-        self.context = cl.Context([next(d for p in cl.get_platforms() for d in p.get_devices())])
+        device = next(d for p in cl.get_platforms() for d in p.get_devices())
+        rename_processor(device)
+        self.context = cl.Context([device])
         self.queue = cl.CommandQueue(self.context)
         self.max_threads = self.context.devices[0].max_work_group_size
         self.max_grid = (2**31 - 1,) * 3
