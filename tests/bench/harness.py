@@ -236,7 +236,12 @@ def check(data: Any, case: Case, call: Call) -> float:
         rtol = case.rtol or RTOL.get(dtype, 0)
         error = abs(got - want)
         limit = rtol * (abs(want) + abs(want).mean()) + TINY.get(dtype, 0) if rtol else error * 0
-        assert bool((error <= limit).all()), f"result {k} ({dtype}) is wrong by up to {float(error.max()):.3g}"
+        beyond = int((~(error <= limit)).sum())
+        if beyond:
+            worst = int((error - limit).argmax())
+            at = tuple(map(int, np.unravel_index(worst, got.shape)))
+            told = f"{beyond} elements; {list(at)} is {float(got[at]):.6g}, and {float(want[at]):.6g} is wanted"
+            raise AssertionError(f"result {k} ({dtype}) is wrong in {told} to {float(limit[at]):.2g}")
     return distance(found, wanted)
 
 
