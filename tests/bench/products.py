@@ -227,9 +227,9 @@ def conv(
     tiles: Any = (),
 ) -> Case:
     """``silu(conv(x, w) * scale + bias)`` in float16, of pictures [N, H, W, C] and w [CO, S, S, C]: channels innermost,
-    since neighbours in memory are then neighbours in a sum. the tile of pixels by channels is `tt.pick_tile`'s, from
-    the shape and the number of multiprocessors. torch's: cuDNN in the same order, with scale, bias and SiLU in as few
-    launches as torch has for it, or in one of ours."""
+    since neighbours in memory are then neighbours in a sum. The tile of pixels by channels is `tt.pick_tile`'s, from
+    the shape and the number of multiprocessors, for one program each or for two. torch's: cuDNN in the same order, with
+    scale, bias and SiLU in as few launches as torch has for it, or in one of ours."""
     far = tt.cdiv(side, stride)
     x, w = data.normal((pictures, side, side, c), "float16"), data.normal((co, s, s, c), "float16")
     scale, bias = (data.normal(co, "float32") for _ in range(2))
@@ -237,12 +237,13 @@ def conv(
     fit = [tile for tile in PIXELS if tile[1] <= max(16, tt.next_power_of_2(co))]
     least = min((16, 32, 64), key=lambda bk: (tt.cdiv(s * c, bk) * bk, -bk))  # multiplies fewest zeros
     depths = {least, 64} if least == 16 else {least}
-    picked = tt.pick_tile((pixels, co), tiles or fit, sm_count=sms or data.sm_count)
+    sms = sms or data.sm_count
+    picked = dict.fromkeys(tt.pick_tile((pixels, co), tiles or fit, sm_count=sms, waves=n) for n in (2, 1))
 
     def launches(kernel: Any) -> list[list[Launch]]:
-        found, args, (bm, bn) = [], (x, w, scale, bias, out, co, pixels), picked
-        for bk, warps, stages in product(depths, (4, 8), (3, 4)):
-            if warps == 4 or bm * bn >= 4096:
+        found, args = [], (x, w, scale, bias, out, co, pixels)
+        for (bm, bn), bk, warps, stages in product(picked, depths, (4, 8), (3, 4, 6)):
+            if (warps == 4 or bm * bn >= 4096) and stages * (bm + bn) * bk * 2 <= 220 << 10:
                 tile = {"BM": bm, "BN": bn, "BK": bk, "GROUP": 8, "num_warps": warps, "num_stages": stages}
                 meta = {"H": side, "W": side, "OH": far, "OW": far, "C": c, "S": s, "STRIDE": stride, **tile}
                 found.append([Launch(kernel, (programs(pixels, co, tile),), args, meta)])

@@ -66,17 +66,27 @@ class Scope:
             out.append(f"for (int {v} = 0; {v} < {1 << run.bits}; {advance}) {{")
         return out
 
-    def within(self, dim: int, loops: list[Run]) -> str:
-        """A coordinate, as far as these loops move it."""
+    def within(self, dim: int, loops: list[Run], low: int = 0) -> str:
+        """A coordinate, as far as these loops move it; without its ``low`` lowest bits, if loops alone move those."""
         parts = [times(self.variable(run), run.step) for run in loops if run.dim == dim]
         if self.last and (far := sum(((1 << run.bits) - 1) * run.step for run in self.runs if run.dim == dim)):
             parts.append(str(far))
         for run in self.layout.thread_runs():
             if run.dim == dim:
                 parts.append(times(thread_bits(run.low, run.bits, len(self.layout.thread)), run.step))
-        if self.offset and self.runs[0].dim == dim:
+        if self.offset and self.runs[0].dim == dim and self.runs[0].step >= 1 << low:
             parts.append(str(self.offset * self.runs[0].step))
         return " + ".join(reversed(parts)) or "0"
+
+    def first(self, v: Value, frame: Frame) -> Frame:
+        """Where a mask is looked at: at the first of a thread's neighbours, if they agree."""
+        groups, found = self.e.plan.even.get(v, (1,) * len(frame)), list(frame)
+        for run in [*self.loops, *self.runs[: bool(self.offset)]]:
+            for d, bits in enumerate(frame):
+                low = tuple((run.dim, k) for k in range(run.bits))
+                if run.step == 1 and groups[d] >= 1 << run.bits and bits[: run.bits] == low:
+                    found[d] = (0,) * run.bits + bits[run.bits :]
+        return tuple(found)
 
     def register(self, offset: int = 0) -> str:
         """The number of the register at this place."""
@@ -138,6 +148,8 @@ class Scope:
             return self.memo[v, frame]
         if v in self.e.arrays:
             return self.e.cell_in(v, self, frame)
+        if (first := self.first(v, frame)) != frame:
+            return self.get(v, first)
         op = self.e.made[v]
         if OPS[op.name].kind == "view":
             return self.get(op.operands[0], sub_frame(op, frame))
@@ -163,10 +175,14 @@ class Scope:
                 dim, low = at
                 while k + n < len(bits) and bits[k + n] == (dim, low + n):
                     n += 1
-                text = self.coordinates[dim]
-                if n < log2(self.layout.shape[dim]):
-                    text = f"({text if text.isidentifier() else f'({text})'} >> {low} & {(1 << n) - 1})"
-                parts.append(times(text if k == 0 or " + " not in text else f"({text})", 1 << k))
+                text, top = self.coordinates[dim], low + n == log2(self.layout.shape[dim])
+                alone = any((run.dim, run.step, run.bits) == (dim, 1, low) for run in self.runs)
+                if k == low and top and alone and not self.last:
+                    parts.append(self.within(dim, [run for run in self.loops if run.step >> low], low))
+                else:
+                    if low or not top:
+                        text = f"({text if text.isidentifier() else f'({text})'} >> {low} & {(1 << n) - 1})"
+                    parts.append(times(text if k == 0 or " + " not in text else f"({text})", 1 << k))
             k += n
         return " + ".join(reversed(parts)) or "0"
 
