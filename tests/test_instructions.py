@@ -1,6 +1,7 @@
 """What is computed in fewer instructions on a GPU gives the same results, and is used where it should be."""
 
 import math
+import re
 
 import ml_dtypes
 import numpy as np
@@ -178,3 +179,83 @@ def k(x, out, n, N: tt.constexpr):
     source = lowered(k, {"x": "*float32:16", "out": "*float32:16", "n": "int32"}, N=4096).source
     body = source[source.index("k_kernel(") :]
     assert body.count("floordiv_") == 1 and body.index("floordiv_") < body.index("for (")
+
+
+@tt.jit
+def by_masks(x, out, rows, cols, HOW: tt.constexpr, M: tt.constexpr, N: tt.constexpr):
+    """Where a mask is off, 7; what is stored takes no mask."""
+    i, j = tt.arange(0, M)[:, None], tt.arange(0, N)[None, :]
+    if HOW == "less":
+        mask = (i < rows) & (j < cols)
+    elif HOW == "not from":
+        mask = ~(j >= cols) & (i >= rows)
+    else:
+        mask = (j >= cols - 32) | (i == rows)
+    v = tt.where(mask, tt.load(x + i * N + j, mask=mask), 7.0)
+    tt.store(out + i * N + j, tt.where(mask, v + 1, v) * tt.where(i < rows, 1, -1))
+
+
+@pytest.mark.parametrize("how", ["less", "not from", "a part"])
+@pytest.mark.parametrize("shape", [(1, 512), (8, 64), (64, 8), (32, 32)])
+def test_masks_on_which_neighbours_agree(mapping, shape, how):
+    x, (i, j) = np.random.default_rng().standard_normal(shape, np.float32), np.indices(shape)
+    for rows, cols in ((shape[0], shape[1]), (shape[0] // 2, shape[1] // 2), (0, 16), (3, shape[1] - 1)):
+        out = np.full_like(x, np.nan)
+        by_masks[1](x, out, rows, cols, how, *shape, num_warps=mapping.warps)
+        on = {"less": (i < rows) & (j < cols), "not from": (j < cols) & (i >= rows)}
+        want = np.where(on.get(how, (j >= cols - 32) | (i == rows)), x + 1, np.float32(7))
+        same_bits(out, np.where(i < rows, want, -want))
+
+
+def test_a_mask_on_which_neighbours_agree_is_computed_for_the_first():
+    for cols, once in (("int32:16", True), ("int32", False)):
+        given = {"x": "*float32:16", "out": "*float32:16", "rows": "int32", "cols": cols}
+        text = lowered(by_masks, given, HOW="less", M=1, N=2048).source
+        [line] = [line for line in text.split("\n") if re.search(r"mask\w* = .*r1", line)]
+        assert ("r0" not in line) == once, line
+
+
+# -- integers that are divided -----------------------------------------------------------------------------------------
+
+
+@tt.jit
+def divided(x, out, n, D: tt.constexpr, N: tt.constexpr):
+    i = tt.arange(0, N)
+    v = tt.load(x + i, mask=i < n)
+    tt.store(out + i, v // D, mask=i < n)
+    tt.store(out + n + i, v % D, mask=i < n)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"])
+def test_divided_by_a_power_of_two(executor, dtype):
+    ends = np.iinfo(dtype)
+    x = np.random.default_rng().integers(ends.min, ends.max, 200, dtype, endpoint=True)
+    x[:8] = ends.min, ends.max, ends.max - 1, ends.min + 1, 0, 1, 2, np.array(-1).astype(dtype)
+    for k in (0, 1, 3, 6, ends.bits - 2, ends.bits - 1)[: 6 if ends.min == 0 else 5]:
+        by, out = 1 << k, np.zeros(400, dtype)
+        divided[1](x, out, 200, D=by, N=256)
+        same_bits(out, np.concatenate([x // np.array(by, dtype), x % np.array(by, dtype)]))
+
+
+def test_a_power_of_two_divides_by_a_shift():
+    text = lowered(divided, {"x": "*int32:16", "out": "*int32:16", "n": "int32"}, D=128, N=256).source
+    assert ">> 7" in text and "& 127" in text and "div_int32" not in text and "mod_int32" not in text
+    text = lowered(divided, {"x": "*int32:16", "out": "*int32:16", "n": "int32"}, D=96, N=256).source
+    assert "floordiv_int32" in text and "mod_int32" in text
+
+
+def test_the_place_of_a_program_in_a_grid_takes_32_bits():
+    k = kernel("""
+@tt.jit
+def k(out, n, N: tt.constexpr):
+    group = tt.program_id(0) // (8 * tt.cdiv(n, N))
+    tt.store(out + group * 8, tt.program_id(0) % (8 * tt.cdiv(n, N)))
+""")
+    text = lowered(k, {"out": "*int32:16", "n": "int32"}, N=128).source
+    assert "int64(" not in text and "floordiv_int32(" in text and "mod_int32(" in text
+    k = kernel("""
+@tt.jit
+def k(out, n, m):
+    tt.store(out + (n // m + n % m) * 8, n)
+""")
+    assert "long long" in lowered(k, {"out": "*int32:16", "n": "int32", "m": "int32"}).source
