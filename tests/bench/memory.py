@@ -239,13 +239,14 @@ def softmax_of(data: Any, x: Any) -> Any:
 def softmax_online(data: Any, rows: int, cols: int, dtype: str, sizes: tuple = (4096, 8192, 16384)) -> Case:
     """The row is read twice, which the bytes that are counted leave out."""
     x, out = data.normal((rows, cols), dtype), data.empty((rows, cols), dtype)
+    tiles = [{"BLOCK": size, "STAGES": stages} for size in sizes for stages in (1, 2)]
 
     def triton_ways() -> Iterator[list[Launch]]:
-        for size in sizes:
-            yield from by_warps(theirs.softmax_online, (rows,), (x, out, cols), size, BLOCK=size)
+        for tile in tiles:
+            yield from by_warps(theirs.softmax_online, (rows,), (x, out, cols), tile["BLOCK"], **tile)
 
     return Case(
-        [[Launch(ours.softmax_online, (rows,), (x, out, cols), {"BLOCK": size})] for size in sizes],
+        [[Launch(ours.softmax_online, (rows,), (x, out, cols), tile)] for tile in tiles],
         (out,),
         lambda: (softmax_of(data, x),),
         2 * rows * cols * SIZE[dtype],
@@ -257,7 +258,7 @@ def softmax_online(data: Any, rows: int, cols: int, dtype: str, sizes: tuple = (
 def cross_entropy(data: Any, rows: int, cols: int, dtype: str, sizes: tuple = (4096, 8192, 16384, 32768)) -> Case:
     x, target = data.normal((rows, cols), dtype), data.integers(0, cols, rows, "int64")
     loss = data.empty(rows, "float32")
-    args = (x, target, loss, cols)
+    args, tiles = (x, target, loss, cols), [{"BLOCK": size, "STAGES": stages} for size in sizes for stages in (1, 2)]
 
     def want() -> tuple:
         v = data.wide(x)
@@ -266,11 +267,11 @@ def cross_entropy(data: Any, rows: int, cols: int, dtype: str, sizes: tuple = (4
         return (top + data.xp.log(data.xp.exp(v - top[:, None]).sum(1)) - picked,)
 
     def triton_ways() -> Iterator[list[Launch]]:
-        for size in sizes:
-            yield from by_warps(theirs.cross_entropy, (rows,), args, size, BLOCK=size)
+        for tile in tiles:
+            yield from by_warps(theirs.cross_entropy, (rows,), args, tile["BLOCK"], **tile)
 
     return Case(
-        [[Launch(ours.cross_entropy, (rows,), args, {"BLOCK": size})] for size in sizes],
+        [[Launch(ours.cross_entropy, (rows,), args, tile)] for tile in tiles],
         (loss,),
         want,
         rows * (cols * SIZE[dtype] + 12),

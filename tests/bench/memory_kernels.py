@@ -119,25 +119,25 @@ def softmax(x, out, cols, BLOCK: tt.constexpr):
 
 
 @tt.jit
-def softmax_online(x, out, cols, BLOCK: tt.constexpr):
+def softmax_online(x, out, cols, BLOCK: tt.constexpr, STAGES: tt.constexpr = 1):
     """A row in tiles: once to find its maximum and its sum together, once to write."""
     row, j = tt.program_id(0) * cols, tt.arange(0, BLOCK)
     top, total = -float("inf"), 0.0
-    for start in range(0, cols, BLOCK):
+    for start in tt.range(0, cols, BLOCK, num_stages=STAGES):
         v = tt.load(x + row + start + j, mask=start + j < cols, other=-float("inf")).to(tt.float32)
         higher = tt.maximum(top, tt.max(v, 0))
         total = total * tt.exp(top - higher) + tt.sum(tt.exp(v - higher), 0)
         top = higher
-    for start in range(0, cols, BLOCK):
+    for start in tt.range(0, cols, BLOCK, num_stages=STAGES):
         v = tt.load(x + row + start + j, mask=start + j < cols).to(tt.float32)
         tt.store(out + row + start + j, tt.exp(v - top) / total, mask=start + j < cols)
 
 
 @tt.jit
-def cross_entropy(x, target, loss, cols, BLOCK: tt.constexpr):
+def cross_entropy(x, target, loss, cols, BLOCK: tt.constexpr, STAGES: tt.constexpr = 1):
     row, j = tt.program_id(0), tt.arange(0, BLOCK)
     top, total = -float("inf"), 0.0
-    for start in range(0, cols, BLOCK):
+    for start in tt.range(0, cols, BLOCK, num_stages=STAGES):
         v = tt.load(x + row * cols + start + j, mask=start + j < cols, other=-float("inf")).to(tt.float32)
         higher = tt.maximum(top, tt.max(v, 0))
         total = total * tt.exp(top - higher) + tt.sum(tt.exp(v - higher), 0)

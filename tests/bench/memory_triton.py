@@ -145,29 +145,29 @@ def softmax(x_ptr, out_ptr, cols, BLOCK: tl.constexpr):
 
 
 @jit
-def softmax_online(x_ptr, out_ptr, cols, BLOCK: tl.constexpr):
+def softmax_online(x_ptr, out_ptr, cols, BLOCK: tl.constexpr, STAGES: tl.constexpr):
     row = tl.program_id(0) * cols
     top = tl.full((), -float("inf"), tl.float32)
     total = tl.full((), 0.0, tl.float32)
-    for start in tl.range(0, cols, BLOCK):
+    for start in tl.range(0, cols, BLOCK, num_stages=STAGES):
         col = start + tl.arange(0, BLOCK)
         x = tl.load(x_ptr + row + col, mask=col < cols, other=-float("inf")).to(tl.float32)
         higher = tl.maximum(top, tl.max(x, axis=0))
         total = total * tl.exp(top - higher) + tl.sum(tl.exp(x - higher), axis=0)
         top = higher
-    for start in tl.range(0, cols, BLOCK):
+    for start in tl.range(0, cols, BLOCK, num_stages=STAGES):
         col = start + tl.arange(0, BLOCK)
         x = tl.load(x_ptr + row + col, mask=col < cols).to(tl.float32)
         tl.store(out_ptr + row + col, tl.exp(x - top) / total, mask=col < cols)
 
 
 @jit
-def cross_entropy(x_ptr, target_ptr, loss_ptr, cols, BLOCK: tl.constexpr):
+def cross_entropy(x_ptr, target_ptr, loss_ptr, cols, BLOCK: tl.constexpr, STAGES: tl.constexpr):
     row = tl.program_id(0)
     base = x_ptr + row * cols
     top = tl.full((), -float("inf"), tl.float32)
     total = tl.full((), 0.0, tl.float32)
-    for start in tl.range(0, cols, BLOCK):
+    for start in tl.range(0, cols, BLOCK, num_stages=STAGES):
         col = start + tl.arange(0, BLOCK)
         x = tl.load(base + col, mask=col < cols, other=-float("inf")).to(tl.float32)
         higher = tl.maximum(top, tl.max(x, axis=0))
