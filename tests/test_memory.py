@@ -344,6 +344,46 @@ def test_a_mask_that_vectors_are_wholly_in_or_out_of_needs_no_code_for_single_el
             assert re.search(r"__stwb|\] = here", text)
 
 
+# -- floats that are only moved ----------------------------------------------------------------------------------------
+
+
+@tt.jit
+def turned(x, out, n, HOW: tt.constexpr, N: tt.constexpr):
+    i, j = tt.arange(0, N)[:, None], tt.arange(0, N)[None, :]
+    tile = tt.load(x + i * N + j, mask=i < n) if HOW != "other" else tt.load(x + i * N + j, mask=i < n, other=1)
+    if HOW == "twice":
+        tt.store(out + i * N + j, tile)
+    elif HOW == "computed":
+        tile = tile * 1.0
+    elif HOW == "loop":
+        for _ in range(n - n + 1):
+            tile = tt.where(j < n, tile, tile)
+    tt.store(out + j * N + i, tt.trans(tile).T)
+
+
+@pytest.mark.parametrize("how", ["moved", "twice", "computed", "loop", "other"])
+@pytest.mark.parametrize("dtype", ["float16", BFLOAT16], ids=str)
+@pytest.mark.parametrize("mapping", mappings(None, 1, 4), indirect=True)
+def test_floats_that_are_only_moved_keep_their_bits(mapping, dtype, how):
+    x = np.random.default_rng().integers(0, 1 << 16, (64, 64), np.uint16).view(dtype)
+    out = np.zeros_like(x)
+    turned[1](x, out, 50, how, 64, num_warps=mapping.warps)
+    want = x.T.copy()
+    want[:, 50:] = 1 if how == "other" else 0
+    wide = want.astype(np.float32)
+    same_bits(out.astype(np.float32)[~np.isnan(wide)], wide[~np.isnan(wide)])
+    assert np.isnan(out.astype(np.float32)[np.isnan(wide)]).all()
+    if how in ("moved", "twice") and mapping.warps:
+        same_bits(out.view(np.uint16), want.view(np.uint16))
+
+
+def test_floats_that_are_only_moved_are_not_converted():
+    args = {"x": "*float16:16", "out": "*float16:16", "n": "int32"}
+    for how in ("moved", "twice", "computed", "loop", "other"):
+        text = lowered(turned, args, HOW=how, N=64).source
+        assert ("half_value" in text or "float16x" in text) == (how not in ("moved", "twice")), how
+
+
 # -- tiles that change their layout ------------------------------------------------------------------------------------
 
 

@@ -190,7 +190,7 @@ def copy_2d(data: Any, rows: int, cols: int, dtype: str, every: int = 1) -> Case
 
 def transpose(data: Any, rows: int, cols: int, dtype: str) -> Case:
     x, out = data.normal((rows, cols), dtype), data.empty((cols, rows), dtype)
-    args, shapes = (x, out, rows, cols), [(32, 32), (64, 64), (128, 64), (64, 128)]
+    args, shapes = (x, out, rows, cols), [(32, 32), (64, 64), (128, 64), (64, 128), (256, 64)]
     return Case(
         list(tiled(ours.transpose, rows, cols, args, shapes)),
         (out,),

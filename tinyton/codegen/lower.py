@@ -30,6 +30,13 @@ from ..passes.fold import drop_sure, fold
 
 # >>> stage 9
 from ..passes.meanwhile import meanwhile
+
+# <<<
+# >>> stage 7
+from ..passes.moved import moved
+
+# <<<
+# >>> stage 9
 from ..passes.pipeline import AHEAD, pipeline
 
 # <<<
@@ -249,6 +256,9 @@ def _lower(
     # >>> stage 9
     how = {"threads": threads, "dialect": dialect, "attribute": attribute, "stages": stages, "blocks": blocks}
     without, skewed = partial(_lower, kernel, **how), skewed and blocks in (None, 1)  # type: ignore[arg-type]
+    # <<<
+    # >>> stage 7
+    kernel = moved(kernel) if threads > 1 else kernel
     # <<<
     # >>> stage 8
     kernel = products(kernel, threads, dialect.arch, dialect.alone)

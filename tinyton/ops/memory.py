@@ -194,14 +194,14 @@ def _emit_store(e, op):
 
 # >>> stage 3
 def _store_vector(e, op, s, width: int) -> str:
-    write = e.vector("store", op.operands[0].type.dtype, width, op.attrs.get("cache"))
+    write = e.vector("store", op.operands[1].type.dtype, width, op.attrs.get("cache"))
     values = [s.shifted(k).get(op.operands[1]) for k in range(width)]
     return f"{write}({', '.join([s.get(op.operands[0]), *values])});"
 
 
 # <<<
 def _write(e, op, s) -> str:
-    place, value, dtype = s.pointer(op.operands[0]), s.get(op.operands[1]), op.operands[0].type.dtype
+    place, value, dtype = s.pointer(op.operands[0]), s.get(op.operands[1]), op.operands[1].type.dtype
     cache = op.attrs.get("cache") if e.dialect.name == "cuda" else None
     bits = e.bits_text(value, dtype)
     text = f"__st{cache}(&{place}, {bits});" if cache else f"{place} = {bits};"
