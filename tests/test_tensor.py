@@ -142,6 +142,26 @@ def test_loops_of_few_rounds(best, rounds, rng):
     close(*multiply("float16", (64, 32, 32 * rounds), (64, 32, 32), rng, num_stages=4))
 
 
+@pytest.mark.parametrize("warps", [4, 8])
+@pytest.mark.parametrize("best", ["mma", "wgmma"], indirect=True)
+def test_loops_that_would_begin_behind_their_end(best, warps):
+    """Nothing is copied for them."""
+    k = kernel("""
+@tt.jit
+def k(a, b, c, low, high):
+    i, j = tt.arange(0, 64), tt.arange(0, 16)
+    acc = tt.zeros((64, 16), tt.float32)
+    for n in range(low, high, 16):
+        acc = tt.dot(tt.load(a + i[:, None] * 64 + (n + j)), tt.load(b + (n + j)[:, None] * 16 + j), acc)
+    tt.store(c + i[:, None] * 16 + j, acc)
+""")
+    a, b = np.ones((64, 64), np.float16), np.ones((64, 16), np.float16)
+    for low, high, want in ((0, 64, 64), (80, 64, 0), (1 << 20, 0, 0), (48, -(1 << 20), 0)):
+        c = np.full((64, 16), 77, np.float32)
+        k[1](a, b, c, low, high, num_warps=warps, num_stages=4)
+        np.testing.assert_array_equal(c, np.float32(want))
+
+
 @pytest.mark.parametrize("turned", TURNED, ids=WORDS)
 @pytest.mark.parametrize("best", ["mma", "wgmma"], indirect=True)
 def test_tf32_is_rounded(best, turned, rng):

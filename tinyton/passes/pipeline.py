@@ -118,7 +118,8 @@ def _rotated(
     for slot in range(far):
         ask(before, there, {index: k, **state}, number(slot))
         state = after(before, {index: k, **state}) if carried else {}
-        there, k = begins(before, k, False)
+        more, k = begins(before, k, False)
+        there = before.add("and", (there, more), more.type)  # where there is no round, more means nothing
     # in the loop, all of that runs so far ahead
     read, write = Value(Type(int32), "read"), Value(Type(int32), "write")
     ahead, coming = Value(index.type, f"{index.name}_ahead"), Value(Type(bool_), "coming")
