@@ -162,6 +162,28 @@ def k(a, b, c, low, high):
         np.testing.assert_array_equal(c, np.float32(want))
 
 
+@pytest.mark.parametrize("best", ["mma", "wgmma"], indirect=True)
+def test_sums_that_another_product_has_elsewhere(best):
+    """Products whose operands come in other ways have their sums in other threads, in a loop or not."""
+    k = kernel("""
+@tt.jit
+def k(a, b, c, n):
+    i, j = tt.arange(0, 64), tt.arange(0, 32)
+    x, y = tt.load(a + i[:, None] * 32 + j), tt.load(b + j[:, None] * 64 + i)
+    one = tt.dot(x, y, input_precision="tf32")
+    two = tt.dot(x + x, y, one, input_precision="tf32")
+    for _ in range(n):
+        two = tt.dot(x, y, two, input_precision="tf32")
+        two = tt.dot(x + x, y, two, input_precision="tf32")
+    tt.store(c + i[:, None] * 64 + i, one + two)
+""")
+    rows, columns = np.meshgrid(np.arange(64.0), np.arange(64.0), indexing="ij")
+    a, b, c = np.ones((64, 32), np.float32), np.ones((32, 64), np.float32), np.full((64, 64), np.nan, np.float32)
+    a[:, 0], b[0] = np.arange(64), np.arange(64)
+    k[1](a, b, c, 2, num_warps=4)
+    np.testing.assert_array_equal(c, 10 * (rows * columns + 31))
+
+
 @pytest.mark.parametrize("turned", TURNED, ids=WORDS)
 @pytest.mark.parametrize("best", ["mma", "wgmma"], indirect=True)
 def test_tf32_is_rounded(best, turned, rng):

@@ -43,6 +43,6 @@ def by_threads(e, op: Op) -> None:
     i, j, c = p.loop("i", rows), p.loop("j", columns), p.loop("c", 4)
     a = f"{x}[{plus(times(i, many), w) if along_x else i}]"
     b = f"{y}[{plus(times(j, 4 * many), times(c, many), w) if along_y else plus(times(j, 4), c)}]"
-    cell = f"{e.arrays[p.out][0]}[{plus(p.register(*batches, i, j), c)}]"
+    cell = f"{e.arrays[op.result][0]}[{plus(p.register(*batches, i, j), c)}]"
     e.line(f"{cell} = {e.math('fma', sums)}({a}, {b}, {cell});" if sums.is_float else f"{cell} += {a} * {b};")
-    p.end()
+    p.shut(p.outer)

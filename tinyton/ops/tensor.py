@@ -172,11 +172,7 @@ class Product:
         if e.waiting:
             e.barrier()
         e.declare(op.result, self.layout)
-        self.out = op.result
-        if e.layout_of(op.result) != self.layout:
-            e.declare(out := Value(op.result.type, "sums"), self.layout)
-            self.out = out
-        self.sums = e.arrays[self.out][0]
+        self.sums = e.arrays[op.result][0]
         if not fresh:
             e.materialise(op.operands[2], self.sums, self.layout)
         self.runs = {run.dim: run for run in self.layout.runs() if run.low > 1}
@@ -231,10 +227,6 @@ class Product:
         """The words of a piece that is held; ``k`` counts bytes."""
         return plus(words, times(i, 4 * (self.bytes // STEP)), f"{k} / {STEP // 4}" if k != "0" else "0")
 
-    def end(self) -> None:
-        self.shut(self.outer)
-        self.e.materialise(self.out, *self.e.arrays[self.op.result])
-
 
 def by_warps(e, op: Op) -> None:
     """Each warp adds up its part of the result, 32 bytes of rows and columns after the other."""
@@ -280,7 +272,7 @@ def by_warps(e, op: Op) -> None:
     if split:
         w = p.loop("w", 4)
         e.line(f"({total})[{w}] += {out}[{w}];")
-    p.end()
+    p.shut(p.outer)
 
 
 def read(e, operand: tuple[Placed, bool], to: str, batch: str, first: str, k: str, right: bool = False) -> None:

@@ -54,15 +54,14 @@ def by_groups(e, op: Op) -> None:
     if rounds:  # the next part is read while this one is multiplied, and takes the registers of the one before
         e.line(f"{e.use('warpgroup_wait')}<{min(parts - 1, 1)}>();")
     p.shut(p.outer)
-    same = e.arrays.get(acc) == e.arrays[p.out]
+    same = e.arrays.get(acc) == e.arrays[op.result]
     if same and (patient := op.attrs.get("patient")):
         if not rounds:
             e.line(f"{e.use('warpgroup_wait')}<{patient}>();")
-    elif rounds or p.out is not op.result:
+    elif rounds:
         e.line(f"{_named(e, p.dtype.is_float, p.layout.registers, 'wait')}({p.sums});")
     else:
         e.sent[op.result] = p.sums, partial(_named, e, p.dtype.is_float, p.layout.registers)
-    p.end()
 
 
 def _rounded(e, tile: Placed) -> Placed:

@@ -339,7 +339,7 @@ class _Converter:
             if op.results and op.result.type.shape:
                 self.layouts[op.result] = layout.without(op.attrs["axes"])  # type: ignore[arg-type]
         elif op.results and op.result in self.layouts:
-            layout = self.layouts[op.result]
+            layout = self.layouts[op.result] = self.chooser.homes.get(op.result, self.layouts[op.result])
             if OPS[op.name].fits and not OPS[op.name].fits(op, layout):  # where others of its class have to be
                 layout = blocked(layout.shape, self.chooser.threads)
                 self.layouts |= dict.fromkeys(op.results, layout)
