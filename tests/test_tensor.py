@@ -162,6 +162,26 @@ def k(a, b, c, low, high):
         np.testing.assert_array_equal(c, np.float32(want))
 
 
+@pytest.mark.parametrize("low", [0, -2])
+@pytest.mark.parametrize("best", ["mma", "wgmma"], indirect=True)
+def test_rounds_to_come_are_no_better_aligned_than_the_first(best, low, rng):
+    k = kernel("""
+@tt.jit
+def k(a, b, c, n, LOW: tt.constexpr):
+    i, j = tt.arange(0, 64), tt.arange(0, 16)
+    acc = tt.zeros((64, 64), tt.float32)
+    for r in range(LOW, n):
+        at = r * n + 16 + j
+        acc = tt.dot(tt.load(a + i[:, None] * 64 + at), tt.load(b + at[:, None] * 64 + i), acc)
+    tt.store(c + i[:, None] * 64 + i, acc)
+""")
+    a, b = rng.integers(-3, 4, (2, 64, 64)).astype(np.float16)
+    c = np.full((64, 64), np.nan, np.float32)
+    k[1](a, b, c, 5, LOW=low, num_warps=4)
+    taken = [r * 5 + 16 + j for r in range(low, 5) for j in range(16)]
+    np.testing.assert_array_equal(c, a[:, taken].astype(float) @ b[taken].astype(float))
+
+
 @pytest.mark.parametrize("best", ["mma", "wgmma"], indirect=True)
 def test_sums_that_another_product_has_elsewhere(best):
     """Products whose operands come in other ways have their sums in other threads, in a loop or not."""

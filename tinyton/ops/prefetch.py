@@ -38,18 +38,18 @@ def more(b: Builder, k: Value, stop: Value, step: Value, first: bool) -> Value:
     return b.add("more", (k, stop, step), Type(bool_), first=first)
 
 
-def _following(run, op, k, more, step):
+def _following(run, op, k, more, step, stop):
     return k + step if more and not op.attrs["first"] else k
 
 
-def _emit_following(e, op, k, more, step):
+def _emit_following(e, op, k, more, step, stop):
     return k if op.attrs["first"] else f"{more} ? {k} + {step} : {k}"
 
 
 @op(numpy=_following, emit=_emit_following, kind="typed", exact=True, public=False)
-def following(b: Builder, k: Value, more: Value, step: Value, first: bool) -> Value:
+def following(b: Builder, k: Value, more: Value, step: Value, stop: Value, first: bool) -> Value:
     """The index of a loop in the next round, if there is one; ``first``: in the first round."""
-    return b.add("following", (k, more, step), k.type, first=first)
+    return b.add("following", (k, more, step, stop), k.type, first=first)
 
 
 def _slot(e, op) -> tuple[Value, int]:

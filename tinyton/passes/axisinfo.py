@@ -112,11 +112,7 @@ def _block(block: Block, facts: dict[Value, Info]) -> None:
 def _loop(op: Op, facts: dict[Value, Info]) -> None:
     (body,) = op.blocks
     if op.head:
-        low, high, step = (facts[v] for v in op.head)
-        dtype, bounds = body.params[0].type.dtype, (-INF, INF)
-        if step.low > 0 and step.within(dtype) and low.within(dtype):
-            bounds = low.low, max(low.low, high.high - 1)
-        facts[body.params[0]] = _held(dtype, min(low.divisor, step.divisor), *bounds)
+        facts[body.params[0]] = _counter(body.params[0].type.dtype, *(facts[v] for v in op.head))
     start = [_start(param, facts[first]) for first, param, _, _ in op.carried]
     while True:  # the facts only get weaker, so this ends
         for (_, param, _, _), info in zip(op.carried, start, strict=True):
@@ -132,6 +128,13 @@ def _loop(op: Op, facts: dict[Value, Info]) -> None:
         start = after
     for v, info in zip(op.results, start, strict=True):
         facts[v] = info
+
+
+def _counter(dtype: DType, low: Info, stop: Info, step: Info) -> Info:
+    """Facts about what counts from ``low`` on."""
+    rises = step.low > 0 and step.within(dtype) and low.within(dtype)
+    bounds = (low.low, max(low.low, stop.high - 1)) if rises else (-INF, INF)
+    return _held(dtype, min(low.divisor, step.divisor), *bounds)
 
 
 def _held(dtype: DType, divisor: int, low: float, high: float) -> Info:
@@ -175,7 +178,7 @@ def _endless(op: Op, v: Value, xs: tuple[Info, ...]) -> Info:
         return xs[0]
     # >>> stage 7
     if op.name == "following":
-        return _held(t.dtype, min(xs[0].divisor, xs[2].divisor), xs[0].low, xs[0].high)
+        return _counter(t.dtype, xs[0], xs[3], xs[2])
     # <<<
     if op.name in VIEWS:
         at = dict(zip(dimensions(op), xs[0].steps, strict=True))

@@ -100,7 +100,7 @@ def _rotated(
     def begins(b: Builder, k: Value, first: bool) -> tuple[Value, Value]:
         """Whether there is a round after the one of ``k`` (or from ``k`` on), and its number."""
         there = b.add("more", (k, stop, step), Type(bool_), first=first)
-        return there, b.add("following", (k, there, step), k.type, first=first)
+        return there, b.add("following", (k, there, step, stop), k.type, first=first)
 
     def after(b: Builder, given: dict[Value, Value]) -> dict[Value, Value]:
         """What is carried into the round after the one that begins with ``given``."""

@@ -126,7 +126,7 @@ def _rotated(b: Builder, loop: Op, loads: list[Op], slots: Iterator[int], consta
         """Whether there is a round after the one of ``k`` (or from ``k`` on), and its number."""
         there, after = Value(Type(bool_), "more"), Value(k.type, "" if first else f"next_{index.name}")
         b.ops.append(Op("more", (k, stop, step), (there,), {"first": first}))
-        b.ops.append(Op("following", (k, there, step), (after,), {"first": first}))
+        b.ops.append(Op("following", (k, there, step, stop), (after,), {"first": first}))
         return there, after
 
     some, k = begins(b, low, True)
