@@ -62,7 +62,7 @@ def test_quotients_are_rounded_once(mapping, form):
 @pytest.mark.parametrize("half", [np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("form", [by_one, by_rows])
 def test_quotients_that_are_rounded_again(mapping, form, half):
-    """Those of 16 bits are the same as of the exact quotient, but for what is hardly a normal number."""
+    """Those of 16 bits are the same as of the exact quotient, but right beside a tie and for what is hardly normal."""
     x, y = (v[:32] for v in numbers(64, 1024))
     out = np.zeros(x.shape, half)
     form[32 if form is by_one else 4](x, y, out, N=1024, num_warps=mapping.warps)
