@@ -20,9 +20,8 @@ def rename_processor(device: Any, old: bytes = b"generic", new: bytes = b"") -> 
         return
     flags = Path("/proc/cpuinfo").read_bytes().split()
     new = new or next((name for flag, name in PROCESSORS.items() if flag in flags), old)
-    memory = os.open("/proc/self/mem", os.O_RDONLY)  # where a wrong address is an error
-    for i, at in enumerate(memoryview(os.pread(memory, 4096, device.int_ptr)).cast("N")):
-        with contextlib.suppress(OSError, OverflowError):
-            if os.pread(memory, len(old) + 1, at) == old + b"\0":
-                ctypes.c_char_p.from_address(device.int_ptr + 8 * i).value = new
-    os.close(memory)
+    with contextlib.suppress(OSError), open("/proc/self/mem", "rb", 0) as memory:  # where a wrong address is an error
+        for i, at in enumerate(memoryview(os.pread(memory.fileno(), 4096, device.int_ptr)).cast("N")):
+            with contextlib.suppress(OSError, OverflowError):
+                if os.pread(memory.fileno(), len(old) + 1, at) == old + b"\0":
+                    ctypes.c_char_p.from_address(device.int_ptr + 8 * i).value = new
