@@ -6,6 +6,10 @@ An entry is the text of a function, as `Writer.use` or, of those for one type, `
 
 from __future__ import annotations
 
+# >>> stage 8
+from ..ops.warpgroup import WORDS
+
+# <<<
 PTX = {
     "half_bits": """
 {fn} unsigned short half_bits(float x) {{  // round to nearest even
@@ -85,16 +89,6 @@ PTX = {
 }}""",
     # <<<
     # >>> stage 8
-    "e4m3_bits": """
-{fn} unsigned char e4m3_bits(float x) {{  // round to nearest even, at most 448; a NaN stays one
-#if __CUDA_ARCH__ >= 890
-    unsigned short pair;
-    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
-    return (unsigned char)pair;
-#else
-    return float8_bits(x, 20, 120, 0x7e);
-#endif
-}}""",
     "e4m3_value": """
 {fn} float e4m3_value(unsigned char h) {{
 #if __CUDA_ARCH__ >= 890
@@ -104,28 +98,6 @@ PTX = {
 #else
     return float8_value(h);
 #endif
-}}""",
-    "e5m2_bits": """
-{fn} unsigned char e5m2_bits(float x) {{  // round to nearest even, at most 57344; a NaN stays one
-#if __CUDA_ARCH__ >= 890
-    unsigned short pair;
-    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
-    return (unsigned char)pair;
-#else
-    return float8_bits(x, 21, 112, 0x7b);
-#endif
-}}""",
-    "pack_f16": """
-{fn} unsigned int pack_f16(float low, float high) {{
-    unsigned int pair;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}}""",
-    "pack_bf16": """
-{fn} unsigned int pack_bf16(float low, float high) {{
-    unsigned int pair;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
 }}""",
     "tf32_bits": """
 {fn} unsigned int tf32_bits(float x) {{  // rounded to 10 bits of fraction
@@ -167,18 +139,6 @@ PTX = {
     "warpgroup_names": """
     asm volatile("{words}"
         : {sums} :: "memory");""",
-    "warpgroup_fence": """
-{fn} void warpgroup_fence() {{  // before the first product that uses registers or shared memory anew
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}}""",
-    "warpgroup_sent": """
-{fn} void warpgroup_sent() {{  // the products since are a group
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}}""",
-    "warpgroup_wait": """
-template <int LATER> {fn} void warpgroup_wait() {{  // until all groups of products are done but the last ones
-    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(LATER) : "memory");
-}}""",
     "move_16": """
 {fn} void move_16(void* to, const char* from, bool on) {{  // 16 bytes to an array, if it is on, without a branch
     const uint4 v = *(const uint4*)from;
@@ -186,20 +146,8 @@ template <int LATER> {fn} void warpgroup_wait() {{  // until all groups of produ
         "@there st.global.v4.b32 [%0], {{%1, %2, %3, %4}}; }}"
         :: "l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"((int)on) : "memory");
 }}""",
-    "shared_written": """
-{fn} void shared_written() {{  // what this thread has written is seen by the units that read shared memory themselves
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}}""",
     # <<<
     # >>> stage 9
-    "copies_asked": """
-{fn} void copies_asked() {{  // what this thread has asked for since is a group
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}}""",
-    "copies_wait": """
-template <int LATER> {fn} void copies_wait() {{  // until all groups of this thread but the last ones are there
-    asm volatile("cp.async.wait_group %0;" :: "n"(LATER) : "memory");
-}}""",
     "TensorMap": """
 struct __align__(64) TensorMap {{ unsigned long long words[16]; }};  // of an array, as the driver describes it""",
     "map_needed": """
@@ -209,10 +157,6 @@ struct __align__(64) TensorMap {{ unsigned long long words[16]; }};  // of an ar
     "barrier_begins": """
 {fn} void barrier_begins(unsigned long long* at, unsigned int arrivals) {{  // of so many, each round
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(shared_address(at)), "r"(arrivals) : "memory");
-}}""",
-    "barriers_begun": """
-{fn} void barriers_begun() {{  // all of them, for copies too
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }}""",
     "barrier_expects": """
 {fn} void barrier_expects(unsigned long long* at, unsigned int bytes) {{  // and arrives
@@ -239,14 +183,45 @@ template <int KEPT> {fn} void registers_given() {{  // a group of warps gives re
 template <int HELD> {fn} void registers_taken() {{  // a group of warps waits for so many a thread
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(HELD));
 }}""",
-    "threads_meet": """
-template <int THREADS> {fn} void threads_meet() {{  // those that multiply
-    asm volatile("bar.sync 1, %0;" :: "n"(THREADS) : "memory");
-}}""",
     # <<<
 }
 
 # >>> stage 8
+
+
+def alone(name: str, what: str, text: str, number: str = "") -> None:
+    """Adds a function that is one instruction, without operands but a ``number`` that is known when it is compiled."""
+    head, operands = (f"template <int {number}> ", f' "n"({number}) ') if number else ("", "")
+    body = f'asm volatile("{text};" ::{operands}: "memory");'
+    PTX[name] = f"\n{head}{{fn}} void {name}() {{{{  // {what}\n    {body}\n}}}}"
+
+
+SEEN = "what this thread has written is seen by the units that read shared memory themselves"
+BEFORE = "before the first product that uses registers or shared memory anew"
+alone("shared_written", SEEN, "fence.proxy.async.shared::cta")
+alone("warpgroup_fence", BEFORE, "wgmma.fence.sync.aligned")
+alone("warpgroup_sent", "the products since are a group", "wgmma.commit_group.sync.aligned")
+DONE = "until all groups of products are done but the last ones"
+alone("warpgroup_wait", DONE, "wgmma.wait_group.sync.aligned %0", "LATER")
+FLOAT8 = """
+{{fn}} unsigned char {kind}_bits(float x) {{{{  // round to nearest even, at most {most}; a NaN stays one
+#if __CUDA_ARCH__ >= 890
+    unsigned short pair;
+    asm("cvt.rn.satfinite.{kind}x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
+    return (unsigned char)pair;
+#else
+    return float8_bits(x, {numbers});
+#endif
+}}}}"""
+for kind, most, numbers in (("e4m3", 448, "20, 120, 0x7e"), ("e5m2", 57344, "21, 112, 0x7b")):
+    PTX[f"{kind}_bits"] = FLOAT8.format(kind=kind, most=most, numbers=numbers)
+PACK = """
+{{fn}} unsigned int pack_{kind}(float low, float high) {{{{
+    unsigned int pair;
+    asm("cvt.rn.{kind}x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}}}}"""
+PTX |= {f"pack_{kind}": PACK.format(kind=kind) for kind in ("f16", "bf16")}
 MULTIPLY = """
 {{fn}} void {name}({c}* sum, const unsigned int* x, const unsigned int* y) {{{{  // of a warp: 16 by 8 sums, 32 bytes
     asm("mma.sync.aligned.{shape}.row.col.{words} "
@@ -265,18 +240,10 @@ PTX["multiply_f64"] = """
             : "+d"(sum[2 * half]), "+d"(sum[2 * half + 1]) : "d"(x[half]), "d"(y[0]));
 #endif
 }}"""
-for kind, sums, k in (
-    ("f16", "f32", 16),
-    ("bf16", "f32", 16),
-    ("tf32", "f32", 8),
-    ("e4m3", "f32", 32),
-    ("e5m2", "f32", 32),
-    ("s8", "s32", 32),
-    ("u8", "s32", 32),
-):
+for kind, (words, k) in WORDS.items():
+    sums, name = words.partition(".")[0], f"multiply_{kind}"
     c, letter = ("float", "f") if sums == "f32" else ("int", "r")
-    name, words = f"multiply_{kind}", f"{sums}.{kind}.{kind}.{sums}"
-    PTX[name] = MULTIPLY.format(name=name, c=c, letter=letter, shape=f"m16n8k{k}", words=words)
+    PTX[name] = MULTIPLY.format(name=name, c=c, letter=letter, shape=f"m16n8k{k}", words=f"{words}.{sums}")
 DESCRIBE = """
 {{fn}} unsigned long long describe_{width}(const char* at, unsigned int column) {{{{  // of {width}-byte pieces of rows
     return {word:#x}ull | (unsigned long long)(column >> 4) << 16 | (shared_address(at) >> 4 & 0x3fff);
@@ -285,6 +252,10 @@ for kind, width in ((1, 128), (2, 64), (3, 32)):
     PTX[f"describe_{width}"] = DESCRIBE.format(width=width, word=kind << 62 | 8 * width >> 4 << 32)
 # <<<
 # >>> stage 9
+alone("copies_asked", "what this thread has asked for since is a group", "cp.async.commit_group")
+alone("copies_wait", "until all groups of this thread but the last ones are there", "cp.async.wait_group %0", "LATER")
+alone("barriers_begun", "all of them, for copies too", "fence.mbarrier_init.release.cluster")
+alone("threads_meet", "those that multiply", "bar.sync 1, %0", "THREADS")
 COPY = """
 {{fn}} void copy_{size}(char* to, const void* from, bool on) {{{{  // {size} bytes, or zeros, while work goes on
     asm volatile("cp.async.{cache}.shared.global [%0], [%1], {size}, %2;"
