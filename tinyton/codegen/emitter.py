@@ -120,9 +120,7 @@ class Emitter(Writer):
             parts = ", ".join(self.bits_text(f"x{k}", dtype) for k in range(width))
             access = f"__st{cache or 'wb'}(({whole}*)to, *(const {whole}*)&v);" if cuda else f"*({m}{v}*)to = v;"
             body = f"const {v} v = {{{{{parts}}}}};", access
-        lines = [f"{self.dialect.function} void {name}({takes}) {{", *body]
-        self.helpers[name] = "\n    ".join(lines) + "\n}"
-        return name
+        return self.function(name, f"void {name}({takes}) {{", *body)
 
     def shuffle(self, value: str, lane: object, dtype: DType, kind: str = "_xor") -> str:
         """What another lane of the warp has: the one numbered ``lane``, or this one's number XOR it."""
@@ -161,9 +159,7 @@ class Emitter(Writer):
             takes = f"{self.c(dtype)}* to, const char* from"
             parts = " ".join(f"to[{k}] = {self.load_text(f'v[{k}]', dtype)};" for k in range(width))
             body = f"alignas({kind}) {stored} v[{width}];", f"*({kind}*)v = *(const {kind}*)from;", parts
-        lines = [f"{self.dialect.function} void {name}({takes}) {{", *body]
-        self.helpers.setdefault(name, "\n    ".join(lines) + "\n}")
-        return name
+        return self.function(name, f"void {name}({takes}) {{", *body)
 
     def operand(self, v: Value) -> tuple[Placed | Held, dict[int, int]]:
         """A tile in shared memory that ``v`` is, or is a view of, and which dimension of ``v`` each of its own is."""

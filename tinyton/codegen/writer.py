@@ -156,6 +156,14 @@ class Writer:
             self.helpers[full] = template.format(**(words | more)).strip()
         return full
 
+    # >>> stage 3
+    def function(self, name: str, head: str, *body: str) -> str:
+        """A helper function of these lines, the first of which opens it, written once; gives its name."""
+        text = "\n    ".join([f"{self.dialect.function} {head}", *body]) + "\n}"
+        self.helpers.setdefault(name, text)
+        return name
+
+    # <<<
     # -- memory ----------------------------------------------------------------------------------------------------
 
     def load_text(self, place: str, dtype: DType) -> str:

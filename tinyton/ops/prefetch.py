@@ -80,8 +80,7 @@ def _helper(e, verb: str, dtype, width: int) -> str:
         head = f"{kind} {name}({stored} x)"
         body = [f"const {struct} v = {{{{{', '.join(['x'] * width)}}}}};"]
         body.append(f"return {'v' if same else f'*(const {kind}*)&v'};")
-    e.helpers.setdefault(name, "\n    ".join([f"{e.dialect.function} {head} {{", *body]) + "\n}")
-    return name
+    return e.function(name, f"{head} {{", *body)
 
 
 def _held(e, v: Value, s, width: int) -> str:

@@ -17,10 +17,8 @@ KINDS |= {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int8": "s8", "uint8":
 
 def home(op: Op, threads: int) -> Layout | None:
     """The layout in which a product has its sums, if it is told how to be computed."""
-    how = op.attrs.get("how")
-    return (
-        sums(op.result.type.shape, how, threads, *(op.attrs.get(w, False) for w in ("flip", "pairs"))) if how else None
-    )
+    how, ways = op.attrs.get("how"), (op.attrs.get(word, False) for word in ("flip", "pairs"))
+    return sums(op.result.type.shape, how, threads, *ways) if how else None
 
 
 def sums(shape: tuple[int, ...], how: str, threads: int, flip: bool = False, pairs: bool = False) -> Layout:
@@ -68,11 +66,8 @@ class Placed(NamedTuple):
         place, order = f"place_{width}", f"{line} % {2 * half} * 16"
         if self.dtype.itemsize == 8:  # two parts of each of four rows lie in all banks, which 16 lanes read at once
             place, order = f"{place}_wide", f"({line} % {half} * 2 + {line} / {half} % 2) * 16"
-        e.helpers.setdefault(
-            place,
-            f"{e.dialect.function} int {place}(int row, int byte, int rows) {{\n"  # signed: sums do not wrap
-            f"    return (byte / {width} * rows + row) * {width} + (byte % {width} ^ {order});\n}}",
-        )
+        head = f"int {place}(int row, int byte, int rows) {{"  # signed: sums do not wrap
+        e.function(place, head, f"return (byte / {width} * rows + row) * {width} + (byte % {width} ^ {order});")
         return f"{place}({row}, {byte}, {self.rows})"
 
     def here(self, e, s) -> str:

@@ -70,11 +70,8 @@ def _rounded(e, tile: Placed) -> Placed:
         return tile
     get, put, r = e.access("get", uint32, 4), e.access("put", uint32, 4), e.fresh("r")
     bits = ", ".join(f"{e.use('tf32_bits')}({e.use('float_of')}(v[{k}]))" for k in range(4))
-    e.helpers.setdefault(
-        "round_in_place",
-        f"{e.dialect.function} void round_in_place(char* at) {{  // 4 elements to tf32\n"
-        f"    unsigned int v[4];\n    {get}(v, at);\n    {put}(at, {bits});\n}}",
-    )
+    body = "unsigned int v[4];", f"{get}(v, at);", f"{put}(at, {bits});"
+    e.function("round_in_place", "void round_in_place(char* at) {  // 4 elements to tf32", *body)
     e.line("#pragma unroll")
     e.line(f"for (int {r} = thread * 16; {r} < {tile.bytes}; {r} += {16 * e.threads}) {{")
     e.line(f"    round_in_place((char*){tile.memory} + {r});")
