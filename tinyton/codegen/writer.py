@@ -126,11 +126,6 @@ class Writer:
             return self.use(f"{name}_float")
         return self.dialect.math(name, dtype)
 
-    def round_double(self, x: str, target: DType) -> str:
-        if target.name == "float16":
-            return f"{self.use('double_to_half')}({x})"
-        return f"(float){x}"
-
     def use(self, name: str) -> str:
         """A helper of the dialect, with the helpers that it needs before it."""
         if name not in self.helpers:

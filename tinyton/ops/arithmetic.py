@@ -274,7 +274,7 @@ def _cast(e, op, x):
         return f"{e.helper(f'from_{source.register.short}', NARROW_FLOAT, target, S=e.c(source), **words)}({x})"
     if source.register is target.register:
         return x
-    return f"({e.c(target)}){x}" if not (source.bits == 64 and target.is_narrow) else e.round_double(x, target)
+    return f"{e.use('double_to_half')}({x})" if source.bits == 64 and target is float16 else f"({e.c(target)}){x}"
 
 
 def _np_cast(run, op, x):
