@@ -86,9 +86,5 @@ def op(name: str = "", doc: str | tuple = (), **options: object) -> Callable[[Ca
     return register
 
 
-def load_all() -> None:
-    for module in sorted(m.name for m in iter_modules(__path__)):
-        import_module(f".{module}", __name__)
-
-
-load_all()
+for _module in sorted(m.name for m in iter_modules(__path__)):
+    import_module(f".{_module}", __name__)
