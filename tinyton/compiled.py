@@ -131,9 +131,8 @@ class CompiledKernel(Variant):
             raise LaunchError(f"launch takes LaunchConfig.with_grid(grid, compiled), say, first; not {config!r}")
         names = [name for name, _ in self.specialization.args]
         if len(args) != len(names):
-            raise LaunchError(
-                f"{self.name} takes {len(names)} run-time arguments ({', '.join(names)}), {len(args)} were given"
-            )
+            takes = f"{self.name} takes {len(names)} run-time arguments ({', '.join(names)})"
+            raise LaunchError(f"{takes}, {len(args)} were given")
         described = {name: describe(name, x, self.executor) for name, x in zip(names, args, strict=True)}
         for name, wanted in self.specialization.args:
             given, _ = described[name]
@@ -180,9 +179,8 @@ def describe(name: str, x: Any, executor: Any) -> tuple[Arg, Any]:
     """What the compiler needs to know about an argument, and what the executor needs to pass it."""
     if isinstance(x, DeviceArray):
         if x.executor is not executor:
-            raise LaunchError(
-                f"argument {name} is an array of the {x.executor.name} backend; this launch is on {executor.name}"
-            )
+            what = f"argument {name} is an array of the {x.executor.name} backend"
+            raise LaunchError(f"{what}; this launch is on {executor.name}")
         return POINTERS[x.dtype, True], (x.handle, x.dtype, 0)
     if isinstance(x, (bool, np.bool_)):
         return BOOL, bool(x)
@@ -198,9 +196,8 @@ def describe(name: str, x: Any, executor: Any) -> tuple[Arg, Any]:
         return POINTERS[element, x.__array_interface__["data"][0] % 16 == 0], x
     found = executor.foreign(name, x) if hasattr(executor, "foreign") else None
     if found is None:
-        raise KernelTypeError(
-            f"argument {name} is a {type(x).__name__}; a kernel takes arrays, ints, floats, bools and None"
-        )
+        what = f"argument {name} is a {type(x).__name__}"
+        raise KernelTypeError(f"{what}; a kernel takes arrays, ints, floats, bools and None")
     element, aligned, payload = found
     return POINTERS[from_numpy(element), aligned], payload
 

@@ -137,10 +137,8 @@ class Builder:
     def add(self, name: str, operands: tuple[Value, ...], result: Type | None, **attrs: object) -> Value:
         """Appends an op with one result (or none) and returns the result."""
         if result is not None and prod(result.shape) > MAX_ELEMENTS:
-            raise KernelValueError(
-                f"a tile of shape {list(result.shape)} has {prod(result.shape)} elements; at most {MAX_ELEMENTS} fit. "
-                "Let more programs, or a loop, go over smaller tiles"
-            )
+            what = f"a tile of shape {list(result.shape)} has {prod(result.shape)} elements; at most {MAX_ELEMENTS} fit"
+            raise KernelValueError(f"{what}. Let more programs, or a loop, go over smaller tiles")
         results = () if result is None else (Value(result),)
         self.ops.append(Op(name, operands, results, attrs, (), self.loc))
         return results[0] if results else Value(Type(DType("void", "b", 0)))

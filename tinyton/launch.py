@@ -123,10 +123,9 @@ class LaunchConfig:
             raise LaunchError(f"cluster={self.cluster}: clusters of programs are not supported; leave it at 1")
         block: tuple[int, int, int] = self.block or compiled.reqntid
         if self.check and block != compiled.reqntid:
-            raise LaunchError(
-                f"{compiled.name} was compiled for a block of {compiled.reqntid} threads and cannot be launched with "
-                f"{block}; take the threads from the binary: LaunchConfig.with_grid(grid, compiled)"
-            )
+            what = f"{compiled.name} was compiled for a block of {compiled.reqntid} threads"
+            instead = "take the threads from the binary: LaunchConfig.with_grid(grid, compiled)"
+            raise LaunchError(f"{what} and cannot be launched with {block}; {instead}")
         return block
 
 

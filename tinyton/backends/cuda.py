@@ -102,10 +102,8 @@ class Executor:
         if self.lost:
             raise BackendError(self.lost)
         if self.forked:
-            raise BackendError(
-                "this process was forked after CUDA was in use, which CUDA does not survive; "
-                "start processes with the spawn method"
-            )
+            what = "this process was forked after CUDA was in use, which CUDA does not survive"
+            raise BackendError(f"{what}; start processes with the spawn method")
         passing = threading.get_ident() != self.thread
         if passing:
             self.context.push()
@@ -252,9 +250,8 @@ class Executor:
         theirs = torch.cuda.current_stream() if torch and stream is None else stream
         handle = _handle(theirs) if theirs is not None else 0
         if torch and torch.cuda.is_current_stream_capturing():
-            raise LaunchError(
-                "torch is capturing a CUDA graph on this stream; a kernel launch cannot become part of it"
-            )
+            what = "torch is capturing a CUDA graph on this stream"
+            raise LaunchError(f"{what}; a kernel launch cannot become part of it")
         if handle < 2:  # the default one, by both of its names
             yield None
             return
@@ -329,9 +326,8 @@ def _handle(stream: Any) -> int:
     found = next((getattr(stream, word) for word in words if hasattr(stream, word)), stream)
     found = getattr(found, "value", found)  # Numba's
     if isinstance(found, bool) or not hasattr(found, "__index__"):
-        raise LaunchError(
-            f"stream is a {type(stream).__name__}; give a stream of PyCUDA, torch or CuPy, or its handle, an int"
-        )
+        instead = "give a stream of PyCUDA, torch or CuPy, or its handle, an int"
+        raise LaunchError(f"stream is a {type(stream).__name__}; {instead}")
     return int(found)
 
 
