@@ -39,9 +39,8 @@ def through(frame: Frame, basis: Basis) -> Basis:
 
 def pinned(frame: Frame) -> list[tuple[Basis, int]]:
     """The bits that are constant, with their values."""
-    return [
-        (unit(len(frame), d, i), at) for d, bits in enumerate(frame) for i, at in enumerate(bits) if isinstance(at, int)
-    ]
+    places = ((d, i, at) for d, bits in enumerate(frame) for i, at in enumerate(bits))
+    return [(unit(len(frame), d, i), at) for d, i, at in places if isinstance(at, int)]
 
 
 def log2(n: int) -> int:
@@ -101,9 +100,8 @@ class Layout:
 
     def at(self, thread: int, register: int) -> tuple[int, ...]:
         """The coordinate of the element that this register of this thread holds."""
-        used = [
-            b for k, bits in ((thread, self.thread), (register, self.reg)) for i, b in enumerate(bits) if k >> i & 1
-        ]
+        numbers = (thread, self.thread), (register, self.reg)
+        used = [b for k, bits in numbers for i, b in enumerate(bits) if k >> i & 1]
         return tuple(sum(b[d] for b in used) for d in range(len(self.shape)))
 
     @remembered

@@ -280,10 +280,9 @@ class Writer:
 
     def is_constant(self, v: Value) -> bool:
         """True for a number, and for a tile filled with one."""
-        op = self.made.get(v)
-        return op is not None and (
-            op.name == "const" or OPS[op.name].kind == "view" and self.is_constant(op.operands[0])
-        )
+        while (op := self.made.get(v)) and OPS[op.name].kind == "view":
+            v = op.operands[0]
+        return op is not None and op.name == "const"
 
     def definition(self, v: Value, name: str, text: str) -> str:
         return f"{'' if v.type.pointer else 'const '}{self.ctype(v)} {name} = {text};"
@@ -350,9 +349,8 @@ class Writer:
         elif self.shared_bytes:
             head.append(f"    {before} char shared_memory[{self.shared_bytes}];")
         if self.scratch_bytes:
-            head.append(
-                f"    {self.dialect.local}char* const scratch = shared_memory + {max(self.own_bytes, self.most_bytes)};"
-            )
+            start = max(self.own_bytes, self.most_bytes)
+            head.append(f"    {self.dialect.local}char* const scratch = shared_memory + {start};")
         head += [f"    int {turn} = 0;" for turn in self.turns]
         if self.dialect.name == "opencl":
             top.append("#pragma OPENCL FP_CONTRACT OFF")

@@ -39,9 +39,8 @@ def _emit(e, op, *xs):
     head, body = f"{e.dialect.function} {e.c(outputs[index])} ", "\n".join(lines)
     name = next((n for n, have in e.helpers.items() if have == head + n + body), f"__asm_{len(e.helpers)}")
     e.helpers[name] = head + name + body
-    args = (
-        x if words[k][-1] in "fd" else _bits(e, x, v.type.dtype) for k, x, v in zip(ins, xs, op.operands, strict=True)
-    )
+    given = zip(ins, xs, op.operands, strict=True)
+    args = (x if words[k][-1] in "fd" else _bits(e, x, v.type.dtype) for k, x, v in given)
     return f"{name}({', '.join(args)})"
 
 

@@ -156,14 +156,11 @@ def _multiply(e, p: Product, columns: int, held: bool) -> str:
     """The helper that multiplies 64 rows, in memory or ``held`` in registers, by ``columns``."""
     words, k = WORDS[kind := KINDS[p.dtype.name]]
     turned = [not straight and p.dtype.itemsize == 2 for _, straight in p.tiles]
-    name = f"warpgroup_{kind}x{columns}" + "".join(
-        f"_{side}" for side, t in zip(("left", "right"), turned, strict=True) if t
-    )
+    sides = "".join(f"_{side}" for side, t in zip(("left", "right"), turned, strict=True) if t)
+    name = f"warpgroup_{kind}x{columns}{sides}{'_held' * held}"
     count, letter, c = columns // 2, *(("f", "float") if words[0] == "f" else ("r", "int"))
     ways = [str(int(t)) for t in turned[held:]] if p.dtype.itemsize == 2 else []
     more = ", ".join(["", "1", "1", *ways]) if p.dtype.is_float else ""
-    if held:
-        name += "_held"
     word = [f"%{count + i}" for i in range(4)]
     left = ("const unsigned int*", f"{{{', '.join(word)}}}", ", ".join(f'"r"(x[{i}])' for i in range(4)))
     kind, x, given = left if held else ("unsigned long long", word[0], '"l"(x)')

@@ -338,9 +338,8 @@ def _sliced(body: Block) -> Block:
 
     def mark(block: Block) -> None:
         for op in reversed(block.ops):
-            if not (
-                sends(op) or not needed.isdisjoint(op.results) or not needed.isdisjoint(p for _, p, _, _ in op.carried)
-            ):
+            given = (*op.results, *(param for _, param, _, _ in op.carried))
+            if needed.isdisjoint(given) and not sends(op):
                 continue
             needed.update(op.head)
             flag = op.name == "while" or "stops" in op.attrs  # whether there is another round
@@ -368,12 +367,9 @@ def _sliced(body: Block) -> Block:
             results = tuple(v for v in op.results if v in needed)
             if not (results or sends(op)):
                 continue
-            entry = OPS[op.name]
-            if (
-                any(v.type.shape for v in results)
-                or op.name not in ("send", "for", "while", "if")
-                and (entry.effect or entry.memory or entry.kind == "statement")
-            ):
+            entry, known = OPS[op.name], op.name in ("send", "for", "while", "if")
+            other = not known and (entry.effect or entry.memory or entry.kind == "statement")
+            if other or any(v.type.shape for v in results):
                 raise Unfed(f"where boxes are, or when, follows from {op.name}")
             operands = tuple(new.get(v, v) for v in op.head)
             blocks = []
