@@ -103,9 +103,8 @@ mul = _operator("mul", "``x * y``; integers wrap around.", _arith, np.multiply, 
 
 
 @op(numpy=lambda p, i: p + np.asarray(i, np.int64), emit=_infix("+"), cheap=True, exact=True, public=False)
-def addptr(b: Builder, ptr: Value, offset: Value) -> Value:
+def addptr(b: Builder, ptr: Value, offset: Value) -> None:
     """A pointer moved by an offset in elements, computed as if in 64 bits throughout."""
-    return _offset(b, "add", ptr, offset)
 
 
 def _divide(e, op, x, y):

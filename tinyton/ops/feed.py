@@ -129,7 +129,6 @@ def _more(text: str, n: int) -> str:
 def send(b: Builder, *places: Value, ring: int, parts: tuple[tuple[int, tuple[int, ...]], ...]) -> None:
     """Has the next tiles of a ring copied once their place is free. ``parts`` has for each the number of its map and
     the extents of a box; ``places`` say where they begin in their arrays, by dimension."""
-    b.add("send", places, None, ring=ring, parts=parts)
 
 
 def _emit_sent(e, op):
@@ -147,7 +146,6 @@ def _emit_sent(e, op):
 def sent(b: Builder, ring: int, early: bool | None = None) -> None:
     """Waits until the next tiles of a ring are there, and takes their place; ``early``, that is left to a round to
     come, where False says that there was a wait for them."""
-    b.add("sent", (), None, ring=ring, early=early)
 
 
 def _emit_hold(e, op):
@@ -164,10 +162,9 @@ def _emit_hold(e, op):
 
 
 @op(numpy=lambda run, op, x, *_: x, emit=_emit_hold, kind="statement", effect=True, public=False)
-def hold(b: Builder, x: Value, *before: Value, **left: object) -> Value:
+def hold(b: Builder, x: Value, *before: Value, **left: object) -> None:
     """A left operand that stays in registers, as it is multiplied, until a round to come: in those of the one
     ``before``, once products have read that."""
-    return b.add("hold", (x, *before), x.type, **left)
 
 
 def _emit_received(e, op):
@@ -179,9 +176,8 @@ def _emit_received(e, op):
 
 
 @op(numpy=None, emit=_emit_received, kind="statement", placed=True, public=False)
-def received(b: Builder, t: Type, ring: int, part: int) -> Value:
+def received(b: Builder, t: Type, ring: int, part: int) -> None:
     """One of the tiles that are there."""
-    return b.add("received", (), t, ring=ring, part=part)
 
 
 def _emit_done(e, op):
@@ -203,4 +199,3 @@ def done(b: Builder, ring: int, when: str) -> None:
     multiplies them has arrived; "met", so too, but behind a block whose products there may be or not: the threads of a
     warp need not have met since they waited, and one that came late would wait for a round to come; "later", with those
     of the round before; at the "end" of a loop, with those of its last round."""
-    b.add("done", (), None, ring=ring, when=when)

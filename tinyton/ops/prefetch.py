@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtypes import bool_, pack, uint16
-from ..ir import Builder, Type, Value
+from ..dtypes import pack, uint16
+from ..ir import Builder, Value
 from ..layout import Layout
 from . import op
 from .memory import _vectors
@@ -33,9 +33,8 @@ def _emit_more(e, op, k, stop, step):
 
 
 @op(numpy=_more, emit=_emit_more, kind="typed", exact=True, public=False)
-def more(b: Builder, k: Value, stop: Value, step: Value, first: bool) -> Value:
+def more(b: Builder, k: Value, stop: Value, step: Value, first: bool) -> None:
     """Whether a range that has come to ``k`` goes on; ``first``: whether it has any number, if it starts there."""
-    return b.add("more", (k, stop, step), Type(bool_), first=first)
 
 
 def _following(run, op, k, more, step, stop):
@@ -47,9 +46,8 @@ def _emit_following(e, op, k, more, step, stop):
 
 
 @op(numpy=_following, emit=_emit_following, kind="typed", exact=True, public=False)
-def following(b: Builder, k: Value, more: Value, step: Value, stop: Value, first: bool) -> Value:
+def following(b: Builder, k: Value, more: Value, step: Value, stop: Value, first: bool) -> None:
     """The index of a loop in the next round, if there is one; ``first``: in the first round."""
-    return b.add("following", (k, more, step, stop), k.type, first=first)
 
 
 def _slot(e, op) -> tuple[Value, int]:
@@ -147,9 +145,8 @@ def _ahead(run, op, ptr, more, mask=None, other=None):
 
 
 @op(numpy=_ahead, emit=_emit_ahead, kind="statement", public=False, reads=True, mask=2)
-def load_ahead(b: Builder, ptr: Value, more: Value, *rest: Value, slot: int, **hints: object) -> Value:
+def load_ahead(b: Builder, ptr: Value, more: Value, *rest: Value, slot: int, **hints: object) -> None:
     """A `load` for the next round, if there is one."""
-    return b.add("load_ahead", (ptr, more, *rest), ptr.type._replace(pointer=False), slot=slot, **hints)
 
 
 def _emit_loaded(e, op):
@@ -163,6 +160,5 @@ def _emit_loaded(e, op):
 
 
 @op(numpy=lambda run, op, x: x, emit=_emit_loaded, kind="statement", public=False)
-def loaded(b: Builder, x: Value, slot: int) -> Value:
+def loaded(b: Builder, x: Value, slot: int) -> None:
     """What `load_ahead` has asked for, in the round that needs it."""
-    return b.add("loaded", (x,), x.type, slot=slot)

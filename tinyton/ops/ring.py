@@ -21,7 +21,6 @@ def _emit_ring(e, op):
 @op(numpy=None, emit=_emit_ring, kind="statement", effect=True, public=False)
 def ring(b: Builder, tiles: dict[int, tuple[str, Type]], stages: int, why: str) -> None:
     """Room for ``stages`` tiles of each kind, and ``why`` all threads copy them."""
-    b.add("ring", (), None, tiles=tiles, stages=stages, why=why)
 
 
 def _emit_ring_end(e, op):
@@ -32,7 +31,6 @@ def _emit_ring_end(e, op):
 @op(numpy=None, emit=_emit_ring_end, kind="statement", effect=True, public=False)
 def ring_end(b: Builder) -> None:
     """The room of the ring that was opened last may be used again."""
-    b.add("ring_end", (), None)
 
 
 def _emit_copy(e, op):
@@ -62,13 +60,9 @@ def _emit_copy(e, op):
 
 
 @op(numpy=None, emit=_emit_copy, kind="statement", effect=True, reads=True, mask=3, placed=True, public=False)
-def copy(
-    b: Builder, ptr: Value, there: Value, slot: Value, *rest: Value, ring: int, inner: int, rounded: bool
-) -> Value:
+def copy(b: Builder, ptr: Value, there: Value, slot: Value, *rest: Value, ring: int, inner: int, rounded: bool) -> None:
     """Asks for a tile, if the round is ``there`` that multiplies it, to be copied to place ``slot`` of a ring. It is
     ``rounded`` where it is multiplied, if it is to be."""
-    t = ptr.type._replace(pointer=False)
-    return b.add("copy", (ptr, there, slot, *rest), t, ring=ring, inner=inner, rounded=rounded)
 
 
 def slotted(e, op, slot: Value) -> Placed:
@@ -81,7 +75,6 @@ def slotted(e, op, slot: Value) -> Placed:
 @op(emit=lambda e, op: e.line(f"{e.use('copies_asked')}();"), kind="statement", effect=True, public=False)
 def copies_asked(b: Builder) -> None:
     """What was asked for since the last time is a group of copies."""
-    b.add("copies_asked", (), None)
 
 
 def _emit_wait(e, op):
@@ -93,7 +86,6 @@ def _emit_wait(e, op):
 @op(numpy=None, emit=_emit_wait, kind="statement", effect=True, public=False)
 def copies_wait(b: Builder, later: int) -> None:
     """Waits, and all threads for each other, until all groups of copies are there but the ``later`` last ones."""
-    b.add("copies_wait", (), None, later=later)
 
 
 def _emit_arrived(e, op):
@@ -104,9 +96,8 @@ def _emit_arrived(e, op):
 
 
 @op(numpy=None, emit=_emit_arrived, kind="statement", placed=True, public=False)
-def arrived(b: Builder, slot: Value, t: Type, ring: int) -> Value:
+def arrived(b: Builder, slot: Value, t: Type, ring: int) -> None:
     """The tile in place ``slot`` of a ring."""
-    return b.add("arrived", (slot,), t, ring=ring)
 
 
 @op(
@@ -116,6 +107,5 @@ def arrived(b: Builder, slot: Value, t: Type, ring: int) -> Value:
     exact=True,
     public=False,
 )
-def turn(b: Builder, slot: Value, stages: int) -> Value:
+def turn(b: Builder, slot: Value, stages: int) -> None:
     """The place after this one in a ring."""
-    return b.add("turn", (slot,), slot.type, stages=stages)

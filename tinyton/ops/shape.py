@@ -31,6 +31,5 @@ def expand(b: Builder, x: Value, axis: int) -> Value:
 
 
 @op(numpy=lambda run, op, x: np.broadcast_to(x, op.result.type.shape), emit=_broadcast_frame, kind="view", public=False)
-def broadcast(b: Builder, x: Value, shape: tuple[int, ...]) -> Value:
+def broadcast(b: Builder, x: Value, shape: tuple[int, ...]) -> None:
     """Stretches extents of 1 (or a scalar) to ``shape``."""
-    return b.add("broadcast", (x,), x.type.with_shape(shape))

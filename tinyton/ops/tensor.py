@@ -138,11 +138,10 @@ def in_registers(op: Op, layout: Layout | None, threads: int) -> bool:
 
 
 @op(numpy=lambda run, op, x: x, emit=_emit_place, kind="statement", public=False, placed=True)
-def place(b: Builder, x: Value, inner: int, rounded: bool = False, **left: object) -> Value:
+def place(b: Builder, x: Value, inner: int, rounded: bool = False, **left: object) -> None:
     """A tile in shared memory, from where it is multiplied along dimension ``inner``; ``rounded``, as tf32. The threads
     have to meet before that. ``left`` has the shape and the instructions of the product whose left operand it is, if it
     is nothing else: then it may stay in registers."""
-    return b.add("place", (x,), x.type, inner=inner, rounded=rounded, **left)
 
 
 # -- products ----------------------------------------------------------------------------------------------------------

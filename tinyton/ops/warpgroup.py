@@ -115,10 +115,9 @@ def _emit_begin(e, op):
 
 
 @op_(numpy=lambda run, op, x: x, emit=_emit_begin, kind="statement", public=False)
-def products_begin(b: Builder, sums: Value) -> Value:
+def products_begin(b: Builder, sums: Value) -> None:
     """The first ``sums`` of products that are waited for behind their loop: in registers on all ways there, be there a
     round or not, for else ptxas lets products wait for each other."""
-    return b.add("products_begin", (sums,), sums.type)
 
 
 def _emit_wait(e, op):
@@ -129,7 +128,6 @@ def _emit_wait(e, op):
 @op_(numpy=None, emit=_emit_wait, kind="statement", effect=True, public=False)
 def products_wait(b: Builder, sums: Value) -> None:
     """Waits until all products are done, whose ``sums`` are read after this."""
-    b.add("products_wait", (sums,), None)
 
 
 def _descriptor(p: Product, operand: tuple[Placed, bool], batch: str, d: int, piece: str, k: str) -> str:
