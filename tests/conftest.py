@@ -16,9 +16,9 @@ from tinyton.passes.threads import choose_threads
 EXECUTORS = [name for name, why in tt.backends.available().items() if why is None]
 EMULATED = [] if emulator.unusable() else ["emulator"]  # runs the CUDA text of the suites that are about kernels
 EMULATED_WARPS = (None, 1, 4)
-SUITES = """atomic attack bench_products block_pointers calls control descriptors everyday feed field float8 flow fma
-    fuzz hints instructions math memory ops order prefetch print random reductions reference scans seed select
-    shapes share tensor tile_arrays tile_atomic tile_debug tile_matmul tile_memory tile_ops tile_python
+SUITES = """atomic attack bench_products block_pointers calls cluster control descriptors everyday feed field float8
+    flow fma fuzz hints instructions math memory ops order prefetch print random reductions reference scans seed
+    select shapes share tensor tile_arrays tile_atomic tile_debug tile_matmul tile_memory tile_ops tile_python
     tile_reductions tiny_ton tuples types""".split()
 _texts = count()
 emulator.register()

@@ -53,10 +53,17 @@ class Variant:
         "programs_per_block", "Programs that share a hardware block: several where tiles are too small for 128 threads."
     )
 
+    # >>> stage 9
+    num_ctas = _of_low("ctas", "Blocks a cluster, which run a program together.")
+    # === before
+    # num_ctas = 1
+    # <<<
+
     @property
     def size(self) -> str:
         """Threads and programs, in words."""
         shared = f", {self.programs_per_block} programs a block" if self.programs_per_block > 1 else ""
+        shared += f", {self.num_ctas} blocks a program" if self.num_ctas > 1 else ""
         return f"{self.threads} thread{'s' * (self.threads > 1)}{shared}"
 
     @property
@@ -97,11 +104,6 @@ class CompiledKernel(Variant):
     @property
     def num_warps(self) -> int:
         return -(-self.threads // 32)
-
-    @property
-    def num_ctas(self) -> int:
-        """Programs a cluster."""
-        return 1
 
     @cached_property
     def reqntid(self) -> tuple[int, int, int]:

@@ -83,6 +83,9 @@ def layouts(low: Any) -> str:
         if op.name == "produce":
             widths += [f"by a warp of their own (TMA): {ring}" for ring in op.attrs["rings"].values()]
             widths += ["as many blocks as the GPU holds run one program after another"] * bool(low.stays)
-        # <<<
+        if op.name == "gathered":
+            widths.append(f"loop in line {op.loc.line}: its rounds are shared out to a cluster of {low.ctas} blocks")
+    widths += [f"a block runs a program alone: {low.apart}"] * bool(low.apart)
+    # <<<
     lines = [f"{layout}: {', '.join(dict.fromkeys(names))}" for layout, names in tiles.items()]
     return "\n".join(dict.fromkeys(lines + widths)) or "no tile is kept in registers"

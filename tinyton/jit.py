@@ -314,7 +314,8 @@ def build_checked(
     """Lowers for an executor, with what is asked for or what the compiler chooses, and refuses what does not fit."""
     threads = asked.threads or executor.default_threads(kernel)
     attribute, free = getattr(executor, "attribute", lambda *bounds: ""), not (asked.threads or programs)
-    low = lower(kernel, spec, threads, executor.dialect, attribute, free, asked.stages, blocks=programs)
+    how = {"blocks": programs, "ctas": asked.ctas}
+    low = lower(kernel, spec, threads, executor.dialect, attribute, free, asked.stages, **how)
     shared = low.shared_bytes if threads > 1 else 0
     if shared > executor.limits["shared"]:
         what = f"{low.name} needs {shared} bytes of shared memory a program; this device has"

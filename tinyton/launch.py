@@ -40,10 +40,12 @@ def as_grid(grid: Any, meta: dict[str, object], limits: dict[str, int]) -> tuple
 
 
 class Asked(NamedTuple):
-    """What a launch asks of the compiler: threads a program, and stages of loops that multiply; None: its choice."""
+    """What a launch asks of the compiler: threads a program and stages of loops that multiply, or None, its choice; and
+    blocks that run a program together."""
 
     threads: int | None = None
     stages: int | None = None
+    ctas: int = 1
 
 
 def check_options(options: dict[str, Any], limit: int) -> Asked:
@@ -52,25 +54,26 @@ def check_options(options: dict[str, Any], limit: int) -> Asked:
         counts = word != "stream" and n is not None
         if counts and (isinstance(n, (bool, np.ndarray)) or not hasattr(n, "__index__") or n < 1):
             raise LaunchError(f"{word} must be an int from 1 on, not {n!r}")
-    if (ctas := options["num_ctas"]) not in (None, 1, 2, 4, 8, 16):  # a hint, without effect: there are no clusters
+    if (ctas := options["num_ctas"]) not in (None, 1, 2, 4, 8, 16):
         raise LaunchError(f"num_ctas is one of 1, 2, 4, 8, 16, not {ctas}")
     num_threads, num_warps = options["num_threads"], options["num_warps"]
     if num_threads is not None and num_warps is not None and num_threads != 32 * num_warps:
         raise LaunchError(f"num_threads={num_threads} and num_warps={num_warps} disagree; give one of them")
     word, n, unit = ("num_warps", num_warps, 32) if num_warps is not None else ("num_threads", num_threads, 1)
     if n is None:
-        return Asked(None, options["num_stages"])
+        return Asked(None, options["num_stages"], ctas or 1)
     if n & (n - 1):
         raise LaunchError(f"{word} must be a power of two, not {n}")
     if n * unit > limit:
         raise LaunchError(f"{word}={n} is {n * unit} threads a program; this device allows {limit}")
-    return Asked(int(n) * unit, options["num_stages"])
+    return Asked(int(n) * unit, options["num_stages"], ctas or 1)
 
 
 @dataclass(frozen=True)
 class LaunchConfig:
-    """How many programs (``grid``), threads a hardware block (``block``) and blocks a cluster (``cluster``). The second
-    number of ``block`` is how many programs share one, each with the first as its threads.
+    """How many programs (``grid``), threads a hardware block (``block``), and blocks that run a program together, as a
+    cluster (``cluster``). The second number of ``block`` is how many programs share one, each with the first as its
+    threads.
 
     >>> import tinyton as tt
     >>> config = tt.LaunchConfig(grid=100, block=(8, 16))
@@ -96,20 +99,20 @@ class LaunchConfig:
         if callable(self.grid) or self.block is None:
             raise LaunchError("a LaunchConfig tells its blocks once its grid is numbers and its block is given")
         x, y, z = self.grid
-        return _cdiv(x, self.block[1]), y, z
+        return _cdiv(x, self.block[1]) * self.cluster[0], y, z
 
     @classmethod
     def with_grid(cls, grid: Any, compiled: Any) -> LaunchConfig:
         """Your grid, the threads that the binary was compiled for: the safe way. You know how much data a program
         covers, so you know the grid; the compiler knows the threads."""
-        return cls(grid, compiled.reqntid)
+        return cls(grid, compiled.reqntid, compiled.num_ctas)
 
     @classmethod
     def from_program(cls, n_elements: int, compiled: Any) -> LaunchConfig:
         """Threads from the binary, and as many programs as there are threads' worths in ``n_elements``: right only if
         a program handles one element a thread. A kernel whose tile is bigger gets too many programs, one whose tile is
         smaller too few."""
-        return cls(_cdiv(n_elements, compiled.threads), compiled.reqntid)
+        return cls(_cdiv(n_elements, compiled.threads), compiled.reqntid, compiled.num_ctas)
 
     @classmethod
     def explicit(cls, n_elements: int, block_size: int, *, check: bool = True) -> LaunchConfig:
@@ -119,13 +122,15 @@ class LaunchConfig:
 
     def block_for(self, compiled: Any) -> tuple[int, int, int]:
         """The block to launch with, checked against the binary."""
-        if self.cluster != (1, 1, 1):
-            raise LaunchError(f"cluster={self.cluster}: clusters of programs are not supported; leave it at 1")
         block: tuple[int, int, int] = self.block or compiled.reqntid
+        cluster, wanted = self.cluster, (compiled.num_ctas, 1, 1)
+        instead = "take both from the binary: LaunchConfig.with_grid(grid, compiled)"
         if self.check and block != compiled.reqntid:
             what = f"{compiled.name} was compiled for a block of {compiled.reqntid} threads"
-            instead = "take the threads from the binary: LaunchConfig.with_grid(grid, compiled)"
             raise LaunchError(f"{what} and cannot be launched with {block}; {instead}")
+        if cluster not in (wanted, (1, 1, 1)):  # which is what a configuration has that says nothing
+            what = f"{compiled.name} was compiled for a cluster of {wanted} blocks"
+            raise LaunchError(f"{what} and cannot be launched with cluster={cluster}; {instead}")
         return block
 
 

@@ -152,7 +152,7 @@ def for_gpu(
     ir = front(dataclasses.replace(kernel.source, **changed), spec)
     asked = check_options(options, LIMITS["threads"])
     how = asked.threads or choose_threads(ir), dialect, launch_bounds, share and not asked.threads, asked.stages, fed
-    return bound, spec, ir, lower(ir, spec, *how)
+    return bound, spec, ir, lower(ir, spec, *how, ctas=asked.ctas)
 
 
 def _copies(arguments: dict[str, Any], described: dict[str, Any], executor: Any) -> list[Any]:

@@ -26,6 +26,7 @@ import tinyton as tt
 
 TILES = [(128, 128, 64), (128, 256, 64), (256, 128, 64), (64, 128, 64), (64, 64, 64), (128, 64, 64)]
 TILES += [(16, 128, 128), (16, 64, 128), (16, 32, 256), (32, 64, 128)]  # for a few rows
+BUSY = 256  # blocks that keep a GPU busy: where programs are fewer, clusters that run them together are tried, too
 WORDS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "int8": "int8", "float8_e4m3fn": "f8"}
 
 
@@ -46,8 +47,12 @@ def programs(m: int, n: int, tile: dict[str, int]) -> int:
 
 def ways(kernel: Any, m: int, n: int, args: tuple, itemsize: int, tiles: Any = None, **meta: Any) -> list[list[Launch]]:
     """Launches of a kernel with a program for each tile."""
-    found = tilings(m, n, itemsize, tiles)
-    return [[Launch(kernel, (programs(m, n, tile),), args, {**meta, **tile})] for tile in found]
+    found = []
+    for tile, ctas in product(tilings(m, n, itemsize, tiles), (1, 2, 4, 8)):
+        if ctas * (count := programs(m, n, tile)) <= BUSY or ctas == 1:
+            how = {"num_ctas": ctas} if ctas > 1 else {}
+            found.append([Launch(kernel, (count,), args, {**meta, **tile, **how})])
+    return found
 
 
 def matmul(
@@ -228,8 +233,8 @@ def conv(
 ) -> Case:
     """``silu(conv(x, w) * scale + bias)`` in float16, of pictures [N, H, W, C] and w [CO, S, S, C]: channels innermost,
     since neighbours in memory are then neighbours in a sum. The tile of pixels by channels is `tt.pick_tile`'s, from
-    the shape and the number of multiprocessors, for one program each or for two. torch's: cuDNN in the same order, with
-    scale, bias and SiLU in as few launches as torch has for it, or in one of ours."""
+    the shape and the number of multiprocessors, for one program each or for two, or for clusters. torch's: cuDNN in the
+    same order, with scale, bias and SiLU in as few launches as torch has for it, or in one of ours."""
     far = tt.cdiv(side, stride)
     x, w = data.normal((pictures, side, side, c), "float16"), data.normal((co, s, s, c), "float16")
     scale, bias = (data.normal(co, "float32") for _ in range(2))
@@ -238,14 +243,18 @@ def conv(
     least = min((16, 32, 64), key=lambda bk: (tt.cdiv(s * c, bk) * bk, -bk))  # multiplies fewest zeros
     depths = {least, 64} if least == 16 else {least}
     sms = sms or data.sm_count
-    picked = dict.fromkeys(tt.pick_tile((pixels, co), tiles or fit, sm_count=sms, waves=n) for n in (2, 1))
+    picked = dict.fromkeys(
+        (tt.pick_tile((pixels, co), tiles or fit, sm_count=sms // ctas, waves=n), ctas)
+        for n, ctas in product((2, 1), (1, 2, 4))
+    )
 
     def launches(kernel: Any) -> list[list[Launch]]:
         found, args = [], (x, w, scale, bias, out, co, pixels)
-        for (bm, bn), bk, warps, stages in product(picked, depths, (4, 8), (3, 4, 6)):
+        for ((bm, bn), ctas), bk, warps, stages in product(picked, depths, (4, 8), (3, 4, 6)):
             if (warps == 4 or bm * bn >= 4096) and stages * (bm + bn) * bk * 2 <= 220 << 10:
                 tile = {"BM": bm, "BN": bn, "BK": bk, "GROUP": 8, "num_warps": warps, "num_stages": stages}
                 meta = {"H": side, "W": side, "OH": far, "OW": far, "C": c, "S": s, "STRIDE": stride, **tile}
+                meta |= {"num_ctas": ctas} if ctas > 1 else {}
                 found.append([Launch(kernel, (programs(pixels, co, tile),), args, meta)])
         return found
 

@@ -136,14 +136,15 @@ class Executor:
         function, pack, low = compiled.loaded
         counts = grid[: 1 if low.programs_per_block > 1 else low.stays]
         packed = pack(*args) + struct.pack("i" * len(counts), *counts)
-        self.start(function, low.blocks(grid, BLOCKS), compiled.launch_block, packed, low.dynamic_shared)
+        self.start(function, low.blocks(grid, BLOCKS), compiled.launch_block, packed, low.dynamic_shared, low.ctas)
 
-    def start(self, function: Any, grid: tuple, block: tuple, packed: bytes, shared: int = 0) -> None:
+    def start(self, function: Any, grid: tuple, block: tuple, packed: bytes, shared: int = 0, cluster: int = 1) -> None:
         """Runs blocks of a function that `load` gave."""
         dims, seed = ctypes.c_uint * 3, self.chance.getrandbits(63)
         with self.lock:
             launch = self.machine.simt_launch
-            wrong = launch(function, packed, dims(*grid), dims(*block), ctypes.c_size_t(shared), ctypes.c_ulong(seed))
+            size = ctypes.c_size_t(shared)
+            wrong = launch(function, packed, dims(*grid), dims(*block), size, ctypes.c_ulong(seed), cluster)
         if wrong:
             raise BackendError(f"{wrong.decode()} (TINYTON_EMULATOR_SEED={self.seed})")
 

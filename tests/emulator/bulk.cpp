@@ -11,13 +11,11 @@ struct Barrier {
     unsigned phase = 0;
     Work coming = {};  // what has not yet arrived
 };
-static std::map<uint32_t, Barrier> barriers;
-static unsigned long current_block;
+static std::map<std::pair<unsigned long, uint32_t>, Barrier> barriers;  // by block and address
 static long vain;  // how often nobody got on
 static Barrier& barrier(uint32_t address) {
     at(address, 8, 8);
-    if (current_block != simt::block()) barriers.clear(), current_block = simt::block(), vain = 0;
-    const auto found = barriers.find(address);
+    const auto found = barriers.find({simt::block(), address});
     if (found == barriers.end()) fail("an mbarrier is used that is not initialised");
     return found->second;
 }
@@ -28,8 +26,10 @@ static void change(Barrier& b, long arrivals, long bytes) {
 }
 void mbarrier_init(uint32_t address, unsigned count) {
     memset(at(address, 8, 8), 0xff, 8);
-    if (current_block != simt::block()) barriers.clear(), current_block = simt::block(), vain = 0;
-    barriers[address] = {count, count};
+    const unsigned long first = simt::block() - simt::rank();  // of its cluster: what others have left does not matter
+    barriers.erase(barriers.begin(), barriers.lower_bound({first, 0}));
+    barriers[{simt::block(), address}] = {count, count};
+    vain = 0;
 }
 void mbarrier_arrive(uint32_t address, unsigned arrivals, long bytes) {
     Barrier& b = barrier(address);

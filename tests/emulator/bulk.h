@@ -59,5 +59,8 @@ inline void fence_mbarrier_init_release_cluster() {}
 template <class P> void prefetch_tensormap(P) {}
 inline void setmaxnreg_inc_sync_aligned_u32(int) {}
 inline void setmaxnreg_dec_sync_aligned_u32(int) {}
+inline void barrier_cluster_arrive_release() { simt::arrive_in_cluster(); }
+inline void barrier_cluster_wait_acquire() { simt::wait_for_cluster(); }
+template <class P> void mapa_u64(P& to, uint64_t at, unsigned rank) { to = (P)simt::in_block((const void*)at, rank); }
 inline void bar_sync(unsigned barrier, unsigned count) { simt::meet_block("bar.sync", barrier, count, nullptr, nullptr); }
 }  // namespace ptx

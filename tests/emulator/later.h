@@ -18,7 +18,7 @@ struct Later {  // what a thread, or a warp-group, has asked for
     bool fenced = false;
 };
 inline Later& of(std::map<unsigned, Later>& all, unsigned owner) {
-    Later& q = all[owner];
+    Later& q = all[owner + 1024 * simt::rank()];
     if (q.block != simt::block()) q = {simt::block()};  // what others have left does not matter
     return q;
 }

@@ -1,4 +1,4 @@
-// The machine under simt.h: one fiber a thread, blocks one after another, in an order left to chance.
+// The machine under simt.h: one fiber a thread, blocks (or clusters of them) one after another, in an order left to chance.
 #include "simt.h"
 #include <setjmp.h>
 #include <signal.h>
@@ -26,6 +26,7 @@ struct Fiber {
     char* stack = nullptr;
     bool begun = false, ended = false;
     const char* waits = nullptr;
+    unsigned long arrivals = 0;  // at the barrier of its cluster
 };
 struct Meeting {
     unsigned mask = 0;
@@ -35,19 +36,28 @@ struct Meeting {
     std::vector<void*> brought = {};
 };
 
-static std::vector<Fiber> fibers;
-static std::vector<unsigned> ready;
-static unsigned current, threads, alive;
-static unsigned long blocks;  // how many there have been
+struct Block {
+    uint3 index = {};
+    unsigned long number = 0;
+    std::map<unsigned, Meeting> barriers = {};
+    std::vector<std::vector<Meeting>> warps = {};
+    std::map<const void*, std::pair<char*, size_t>> places = {};  // of its shared arrays, by tag
+    size_t taken = 0;
+};
+
+static std::vector<Fiber> fibers;  // of a cluster: a block's after the other's
+static std::vector<Block> cluster;
+static Block* self;
+static std::vector<unsigned> ready, waiting;  // the latter at the cluster's barrier
+static unsigned long phase, arrived;          // of that
+static unsigned current, threads, alive;  // a number in its block; of a block; of a cluster
+static unsigned long blocks;              // how many there have been
 static jmp_buf home, out;
 static std::string report;
 static std::mt19937_64 chance;
-static std::map<unsigned, Meeting> barriers;
-static std::vector<std::vector<Meeting>> warps;
 static void (*body)(char*);
 static char* arguments;
-static std::map<const void*, std::pair<char*, size_t>> places;  // of a block's shared arrays, by tag
-static size_t taken, dynamic_size;
+static size_t dynamic_size;
 static std::map<char*, size_t> arrays;  // in global memory: each ends where a page begins that nobody may touch
 
 static std::string text(const char* format, ...) {
@@ -68,7 +78,10 @@ static std::string who(unsigned t) {
 void fail(const char* why) { stop(why + (" in " + who(current))); }
 bool toss() { return chance() & 1; }
 unsigned thread() { return current; }
-unsigned long block() { return blocks; }
+unsigned long block() { return self->number; }
+unsigned rank() { return unsigned(self - cluster.data()); }
+static unsigned number() { return rank() * threads + current; }  // a number in the cluster
+static Fiber& fiber() { return fibers[number()]; }
 
 // -- memory -----------------------------------------------------------------------------------------------------------
 static char* mapped(size_t size) {  // zeros, between pages that nobody may touch; gives where they end
@@ -78,16 +91,22 @@ static char* mapped(size_t size) {  // zeros, between pages that nobody may touc
     if (at == MAP_FAILED || mprotect(at + PAGE, size, PROT_READ | PROT_WRITE)) return nullptr;
     return at + PAGE + size;
 }
-static char* window_end() {
-    static char* const end = mapped(WINDOW);
-    return end;
+static char* window_end(unsigned of = rank()) {
+    static std::vector<char*> ends;
+    while (ends.size() <= of) ends.push_back(mapped(WINDOW));
+    return ends[of];
+}
+char* in_block(const void* at, unsigned rank) {
+    if (rank >= cluster.size()) fail("there are not so many blocks in the cluster");
+    return (char*)at - window_end() + window_end(rank);
 }
 static std::string nearby(const char* at) {
-    for (auto& [tag, place] : places) {
-        const long off = at - place.first;
-        if (off >= 0 && off < (long)(place.second + PAGE))
-            return text("byte %ld of the %zu of a shared array", off, place.second);
-    }
+    for (auto& b : cluster)
+        for (auto& [tag, place] : b.places) {
+            const long off = at - place.first;
+            if (off >= 0 && off < (long)(place.second + PAGE))
+                return text("byte %ld of the %zu of a shared array", off, place.second);
+        }
     if (at < window_end() + PAGE && at >= window_end() - WINDOW - PAGE) return "before a shared array";
     for (auto& [first, size] : arrays)
         if (at >= first - PAGE && at < first + size + PAGE) return text("byte %ld of an array of %zu", at - first, size);
@@ -96,6 +115,8 @@ static std::string nearby(const char* at) {
     return text("address %p, which is nowhere", (void*)at);
 }
 void* shared(const void* tag, size_t size, size_t align) {
+    auto& places = self->places;
+    auto& taken = self->taken;
     const auto found = places.find(tag);
     if (found != places.end()) return found->second.first;
     const size_t end = (size_t)window_end();
@@ -111,19 +132,19 @@ uint32_t window(const void* p) { return (uint32_t)((char*)p - (window_end() - WI
 char* at(uint32_t address, size_t size, size_t align) {
     if (address % align) fail(text("address %u in shared memory is no multiple of %zu", address, align).c_str());
     char* const p = window_end() - WINDOW + address;
-    for (auto& [tag, place] : places)
+    for (auto& [tag, place] : self->places)
         if (p >= place.first && p + size <= place.first + place.second) return p;
     fail(text("%s is accessed", nearby(p).c_str()).c_str());
 }
 
 // -- fibers -----------------------------------------------------------------------------------------------------------
 static void leave() {  // to the scheduler, until it resumes this thread
-    if (!_setjmp(fibers[current].state)) _longjmp(home, 1);
+    if (!_setjmp(fiber().state)) _longjmp(home, 1);
 }
 static bool complete(const Meeting& m, unsigned warp) {  // lanes that have ended are not waited for
     size_t awaited = 0;
     for (unsigned t = warp * 32; t < std::min(threads, warp * 32 + 32); t++)
-        awaited += m.mask >> t % 32 & 1 && !fibers[t].ended;
+        awaited += m.mask >> t % 32 & 1 && !fibers[rank() * threads + t].ended;
     return m.waiting.size() == awaited;
 }
 static void finish(Meeting& m) {
@@ -131,17 +152,26 @@ static void finish(Meeting& m) {
     ready.insert(ready.end(), m.waiting.begin(), m.waiting.end());
     m.waiting.clear();
 }
+static void everybody() {  // of the cluster that has not ended has arrived
+    if (!arrived || arrived < alive) return;
+    arrived = 0, phase++;
+    ready.insert(ready.end(), waiting.begin(), waiting.end());
+    waiting.clear();
+}
 static void begin() {
     body(arguments);
-    fibers[current].ended = true;
+    fiber().ended = true;
     alive--;
-    for (Meeting& m : warps[current / 32])
+    for (Meeting& m : self->warps[current / 32])
         if (!m.waiting.empty() && complete(m, current / 32)) finish(m);
+    if (fiber().arrivals > phase) arrived--;
+    everybody();
     _longjmp(home, 1);
 }
 static void resume(unsigned t) {
     Fiber& f = fibers[t];
-    current = t;
+    self = &cluster[t / threads], blockIdx = self->index;
+    t = current = t % threads;
     threadIdx = {t % blockDim.x, t / blockDim.x % blockDim.y, t / (blockDim.x * blockDim.y)};
     f.waits = nullptr;
     if (_setjmp(home)) return;
@@ -156,26 +186,42 @@ static void resume(unsigned t) {
 }
 void pause() {
     if (toss()) return;
-    ready.push_back(current);
+    ready.push_back(number());
     leave();
 }
 static void come(Meeting& m, size_t places, unsigned place, const char* what, void* mine, Act act) {
     if (m.waiting.empty()) m.brought.assign(places, nullptr), m.what = what, m.act = act;
     if (strcmp(m.what, what)) stop(text("%s is at %s, others wait at %s", who(current).c_str(), what, m.what));
     m.brought[place] = mine;
-    m.waiting.push_back(current);
-    fibers[current].waits = what;
+    m.waiting.push_back(number());
+    fiber().waits = what;
 }
 void meet_block(const char* what, unsigned barrier, unsigned count, void* mine, Act act) {
-    Meeting& m = barriers[barrier];
+    Meeting& m = self->barriers[barrier];
     come(m, threads, current, what, mine, act);
     if (m.waiting.size() == count) finish(m);
+    leave();
+}
+void arrive_in_cluster() {
+    Fiber& f = fiber();
+    if (f.arrivals > phase) fail("a thread arrives twice at a barrier of the cluster");
+    f.arrivals = phase + 1;
+    arrived++;
+    everybody();
+    pause();
+}
+void wait_for_cluster() {
+    Fiber& f = fiber();
+    if (!f.arrivals) fail("a thread waits at a barrier of the cluster before it arrives");
+    if (f.arrivals <= phase) return pause();
+    f.waits = "a barrier of the cluster";
+    waiting.push_back(number());
     leave();
 }
 void meet_warp(const char* what, unsigned mask, void* mine, Act act) {
     const unsigned warp = current / 32, lane = current % 32;
     if (!(mask >> lane & 1)) fail(text("%s has a mask without the lane that calls it", what).c_str());
-    auto& open = warps[warp];
+    auto& open = self->warps[warp];
     size_t k = 0;
     while (k < open.size() && open[k].mask != mask) k++;
     if (k == open.size()) open.push_back({mask});
@@ -185,23 +231,27 @@ void meet_warp(const char* what, unsigned mask, void* mine, Act act) {
 }
 static std::string deadlock() {
     std::map<std::string, std::vector<unsigned>> waiting;
-    for (unsigned t = 0; t < threads; t++)
-        if (!fibers[t].ended) waiting[fibers[t].waits ? fibers[t].waits : "nothing"].push_back(t);
-    std::string why = text("deadlock: %u of %u threads have ended", threads - alive, threads);
+    const unsigned count = unsigned(cluster.size()) * threads;
+    for (unsigned t = 0; t < count; t++)
+        if (!fibers[t].ended) waiting[fibers[t].waits ? fibers[t].waits : "nothing"].push_back(t % threads);
+    std::string why = text("deadlock: %u of %u threads have ended", count - alive, count);
     for (auto& [what, which] : waiting)
         why += text("; %zu wait at %s, first %s", which.size(), what.c_str(), who(which[0]).c_str());
     return why;
 }
-static void run_block() {
-    blocks++;
-    ready.resize(threads);
+static void run_cluster(uint3 first, unsigned size) {
+    cluster.assign(size, {});
+    for (Block& b : cluster) {
+        b.index = first, b.number = ++blocks;
+        b.warps.assign((threads + 31) / 32, {});
+        first.x++;
+    }
+    waiting.clear();
+    phase = arrived = 0;
+    alive = size * threads;
+    ready.resize(alive);
     std::iota(ready.begin(), ready.end(), 0);
-    alive = threads;
-    barriers.clear();
-    warps.assign((threads + 31) / 32, {});
-    places.clear();
-    taken = 0;
-    for (unsigned t = 0; t < threads; t++) fibers[t].begun = fibers[t].ended = false;
+    for (Fiber& f : fibers) f.begun = f.ended = false, f.arrivals = 0;
     while (alive) {
         if (ready.empty()) stop(deadlock());
         std::swap(ready[chance() % ready.size()], ready.back());
@@ -286,14 +336,14 @@ void simt_free(char* at) {
     arrays.erase(at);
     munmap(at + size - whole - PAGE, whole + 2 * PAGE);
 }
-// Runs a kernel; gives what went wrong, or null.
+// Runs a kernel, in clusters of so many blocks; gives what went wrong, or null.
 const char* simt_launch(void (*kernel)(char*), char* args, const unsigned* grid, const unsigned* block, size_t shared,
-                        uint64_t seed) {
+                        uint64_t seed, unsigned size) {
     body = kernel, arguments = args, dynamic_size = shared;
     gridDim = {grid[0], grid[1], grid[2]}, blockDim = {block[0], block[1], block[2]};
     chance.seed(seed);
     threads = block[0] * block[1] * block[2];
-    if (fibers.size() < threads) fibers.resize(threads);
+    if (fibers.size() < size * threads) fibers.resize(size * threads);
     for (Fiber& f : fibers)
         if (!f.stack) f.stack = mapped(STACK) - STACK;
     static char handlers[64 << 10];
@@ -307,13 +357,13 @@ const char* simt_launch(void (*kernel)(char*), char* args, const unsigned* grid,
     setitimer(ITIMER_VIRTUAL, &limit, nullptr);
     report.clear();
     if (!_setjmp(out)) {
-        std::vector<unsigned> order((size_t)grid[0] * grid[1] * grid[2]);
+        if (grid[0] % size) stop("the grid is no multiple of the cluster");
+        const unsigned across = grid[0] / size;
+        std::vector<unsigned> order((size_t)across * grid[1] * grid[2]);
         std::iota(order.begin(), order.end(), 0);
         std::shuffle(order.begin(), order.end(), chance);
-        for (const unsigned n : order) {
-            blockIdx = {n % grid[0], n / grid[0] % grid[1], n / grid[0] / grid[1]};
-            run_block();
-        }
+        for (const unsigned n : order)
+            run_cluster({n % across * size, n / across % grid[1], n / across / grid[1]}, size);
     }
     setitimer(ITIMER_VIRTUAL, &none, nullptr);
     for (size_t k = 0; k < std::size(SIGNALS); k++) sigaction(SIGNALS[k], &old[k], nullptr);

@@ -16,6 +16,7 @@
 #define __forceinline__ inline
 #define __restrict__ __restrict
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define __grid_constant__
 #define __builtin_assume(x) ((x) ? void() : simt::fail("what is assumed does not hold: " #x))
@@ -29,6 +30,7 @@ void pause();                              // somebody else may go on
 bool toss();                               // one or the other
 unsigned thread();                         // number in the block
 unsigned long block();                     // number of all that have been
+unsigned rank();                           // of the block in its cluster
 void* shared(const void* tag, size_t size, size_t align);  // of the block: new for a new tag
 void* dynamic(size_t align);
 uint32_t window(const void* at);  // an address in shared memory as PTX counts it
@@ -37,6 +39,9 @@ char* at(uint32_t address, size_t size, size_t align);
 // block, or lane of the warp, has brought (null if it is not among them), before anybody goes on.
 using Act = void (*)(void** each);
 void meet_block(const char* what, unsigned barrier, unsigned count, void* mine, Act act);
+void arrive_in_cluster();
+void wait_for_cluster();
+char* in_block(const void* at, unsigned rank);  // the same place in the shared memory of another block of the cluster
 void meet_warp(const char* what, unsigned mask, void* mine, Act act);
 
 template <class T> T& shared(const void* tag, size_t align) { return *(T*)shared(tag, sizeof(T), align); }

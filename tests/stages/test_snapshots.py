@@ -24,7 +24,7 @@ STAGES = stages.stages()
 NUMBERS = [s.number for s in STAGES]
 LAST = NUMBERS[-1]
 SOURCES = {n: stages.sources(n) for n in NUMBERS}
-BUDGET = {1: 1000, LAST: 13970}  # lines of code, at most, without the tools
+BUDGET = {1: 1000, LAST: 14100}  # lines of code, at most, without the tools
 
 
 @pytest.mark.parametrize("number", NUMBERS)

@@ -377,6 +377,7 @@ class Loaded(Owned):
         self.binary, self.shared, self.low = binary, low.dynamic_shared, low
         self.counts = int(low.programs_per_block > 1)  # of how many axes it takes how many programs there are
         self.most = 0  # blocks at a time
+        self.direct = not self.counts  # whether a program is a block
         kinds = "".join("P" if v.type.pointer else v.type.dtype.numpy.char for v in low.ir.params)
         self.pack: Callable[..., bytes] = struct.Struct(kinds + "0i" * self.counts).pack
         # >>> stage 9
@@ -385,6 +386,7 @@ class Loaded(Owned):
             self.pack = maps.Packer(low.maps, kinds, place, maps.encoded)
             self.counts = low.stays
             self.most = executor.sm_count * max(1, executor.occupied(low, function).programs_per_sm)
+        self.direct = not self.counts and low.ctas == 1
         # <<<
 
     @property
@@ -394,13 +396,13 @@ class Loaded(Owned):
     @property
     def start(self) -> Any:
         """Takes the grid, the block, the packed arguments, bytes of shared memory and the stream. The grid counts
-        programs, of which a block may hold several, or run several."""
+        programs, of which a block may hold several, or run several, or one together with others."""
         launch, blocks, counts = self.function._launch_kernel, self.low.blocks, struct.Struct("i" * self.counts).pack
 
         def start(grid: tuple[int, int, int], block: Any, packed: bytes, shared: int, stream: Any) -> None:
             launch(blocks(grid, self.most), block, packed + counts(*grid[: self.counts]), shared, stream)
 
-        return start if self.counts else launch
+        return launch if self.direct else start
 
 
 def compiler() -> str:

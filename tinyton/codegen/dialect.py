@@ -77,6 +77,14 @@ class Dialect(NamedTuple):
         """The language for cards from this compute capability on, or for that ``alone``."""
         return self._replace(arch=10 * capability[0] + capability[1], alone=alone)
 
+    # >>> stage 9
+    def in_clusters(self, blocks: int) -> Dialect:
+        """The language where so many neighbouring blocks run a program together."""
+        index, count = (f"(int)({word}.x / {blocks})" for word in ("blockIdx", "gridDim"))
+        ids, counts = (index, *self.program_id[1:]), (count, *self.num_programs[1:])
+        return self._replace(program_id=ids, num_programs=counts)
+
+    # <<<
     def math(self, name: str, dtype: DType) -> str:
         return name + (self.float_suffix if dtype.register is float32 else "")
 

@@ -23,6 +23,7 @@ from ..passes.axisinfo import Info, analyse
 
 # >>> stage 9
 from ..passes.boxes import Map
+from ..passes.cluster import Apart, cluster
 from ..passes.feed import EXTRA, HELD, MOST, SHARED, SINCE, TIGHT, can_hold, feed, room_of_rings, shares, unfed
 
 # <<<
@@ -85,6 +86,8 @@ class Lowered:
     maps: tuple[Map, ...] = ()  # of arrays that a warp more copies boxes of
     plain: Callable[..., Lowered] | None = None  # gives the kernel without those
     stays: int = 0  # where blocks run one program after another, of how many axes: their extents follow the maps
+    ctas: int = 1  # blocks of a cluster, which run a program together
+    apart: str = ""  # why that is one, where more were asked for
     # <<<
 
     @property
@@ -112,6 +115,7 @@ class Lowered:
             x, y, z = x * y * z, 1, 1
         if self.stays and y * z == 1:
             several = max(1, -(-x // most))
+        x *= self.ctas
         # <<<
         return -(-x // several), y, z
 
@@ -228,16 +232,28 @@ def lower(
     stages: int | None = None,
     fed: bool = True,
     blocks: int | None = None,
+    ctas: int = 1,
 ) -> Lowered:
     """IR to C for ``threads`` threads a program, and ``stages`` of loops that multiply. With ``share``, for fewer
     threads where its tiles are small, if the programs that then share a block never have to meet in it. ``fed`` allows
-    loops that a warp more feeds, by maps that a launch makes. A multiprocessor is to hold ``blocks`` at once."""
+    loops that a warp more feeds, by maps that a launch makes. A multiprocessor is to hold ``blocks`` at once. A cluster
+    of ``ctas`` blocks is to run a program together."""
+    apart = ""
+    # >>> stage 9
+    if ctas > 1:
+        try:
+            new, ctas = cluster(kernel, ctas, dialect.arch)
+            how = {"fed": fed, "blocks": blocks, "ctas": ctas, "stays": 0}
+            return _lower(new, spec, threads, dialect.in_clusters(ctas), attribute, stages, **how)  # type: ignore
+        except Apart as error:
+            apart = str(error)
+    # <<<
     # >>> stage 4
     if share and not kernel.shared_bytes and (few := tile_threads(kernel, spec.divisors())) < min(threads, BLOCK):
         with suppress(Together):
-            return _lower(kernel, spec, few, dialect, attribute, stages, BLOCK // few)
+            return _lower(kernel, spec, few, dialect, attribute, stages, BLOCK // few, apart=apart)
     # <<<
-    return _lower(kernel, spec, threads, dialect, attribute, stages, fed=fed, blocks=blocks)
+    return _lower(kernel, spec, threads, dialect, attribute, stages, fed=fed, blocks=blocks, apart=apart)
 
 
 def _lower(
@@ -252,9 +268,12 @@ def _lower(
     stays: int = 1,
     skewed: bool = True,
     blocks: int | None = None,
+    ctas: int = 1,
+    apart: str = "",
 ) -> Lowered:
     # >>> stage 9
     how = {"threads": threads, "dialect": dialect, "attribute": attribute, "stages": stages, "blocks": blocks}
+    how |= {"ctas": ctas, "apart": apart}
     without, skewed = partial(_lower, kernel, **how), skewed and blocks in (None, 1)  # type: ignore[arg-type]
     # <<<
     # >>> stage 7
@@ -316,7 +335,11 @@ def _lower(
         bounds = bounds[0] + emitter.extra, *bounds[1:]
         emitter.maps, emitter.counts = tuple(f"{m.name}_map" for m in maps), stays
     # <<<
-    lines = emitter.kernel_text(attribute(*bounds))
+    words = attribute(*bounds)
+    # >>> stage 9
+    words += f" __cluster_dims__({ctas}, 1, 1)" * (ctas > 1)
+    # <<<
+    lines = emitter.kernel_text(words)
     made = kernel.name, emitter.symbol, plan.kernel, plan, lines, threads, emitter.shared_bytes, emitter.sizes
     # >>> stage 9
     used |= needs
@@ -325,7 +348,8 @@ def _lower(
     if maps and emitter.shared_bytes > SHARED:
         return without(spec, fed="its tiles leave no room in shared memory for those of a loop around it")
     other = partial(without, spec.only(used)) if maps else None  # which serves what this one does
-    return Lowered(*made, stored_params(kernel), used, programs, emitter.extra, maps, other, stays if maps else 0)
+    stays = stays if maps else 0
+    return Lowered(*made, stored_params(kernel), used, programs, emitter.extra, maps, other, stays, ctas, apart)
     # === before
     # return Lowered(*made, stored_params(kernel), used, programs)
     # <<<

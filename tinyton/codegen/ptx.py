@@ -175,6 +175,17 @@ struct __align__(64) TensorMap {{ unsigned long long words[16]; }};  // of an ar
         "bra again;\\n"
         "over_now: }}" :: "r"(shared_address(at)), "r"(parity) : "memory");
 }}""",
+    "in_block": """
+{fn} const char* in_block(const char* at, int rank) {{  // the same place in the shared memory of a cluster's block
+    const char* there;
+    asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(at), "r"(rank));
+    return there;
+}}""",
+    "blocks_meet": """
+{fn} void blocks_meet() {{  // the threads of a cluster, which see then what any of them has written
+    blocks_arrive();
+    blocks_wait();
+}}""",
     "registers_given": """
 template <int KEPT> {fn} void registers_given() {{  // a group of warps gives registers away, and keeps so many a thread
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(KEPT));
@@ -256,6 +267,8 @@ alone("copies_asked", "what this thread has asked for since is a group", "cp.asy
 alone("copies_wait", "until all groups of this thread but the last ones are there", "cp.async.wait_group %0", "LATER")
 alone("barriers_begun", "all of them, for copies too", "fence.mbarrier_init.release.cluster")
 alone("threads_meet", "those that multiply", "bar.sync 1, %0", "THREADS")
+alone("blocks_arrive", "the other blocks of a cluster may go on", "barrier.cluster.arrive.release")
+alone("blocks_wait", "for the threads of all blocks of a cluster to arrive", "barrier.cluster.wait.acquire")
 COPY = """
 {{fn}} void copy_{size}(char* to, const void* from, bool on) {{{{  // {size} bytes, or zeros, while work goes on
     asm volatile("cp.async.{cache}.shared.global [%0], [%1], {size}, %2;"

@@ -45,6 +45,7 @@ class ByTarget:
         object.__setattr__(self, "values", values | {"default": default})
 
 
+OPTIONS = {"num_warps": "num_worker_warps", "num_ctas": "num_ctas"}  # of launches, and the hints that set them
 HINTS = {"num_ctas": (1, 2, 4, 8, 16), "occupancy": range(1, 33), "opt_level": range(4), "num_worker_warps": (4, 8)}
 
 
@@ -176,8 +177,9 @@ def kernel(function: Callable | None = None, /, **hints: Any) -> Any:
 
     Hints are ints or `ByTarget`. On CUDA, ``num_worker_warps`` (4 or 8) is the number of warps a program, and
     ``occupancy`` (1 to 32) how many programs a multiprocessor is to hold at once: the compiler then takes no more
-    registers than leave room for them. ``num_ctas`` (1, 2, 4, 8 or 16) and ``opt_level`` (0 to 3) are checked and have
-    no effect. `RangeError`, a ValueError, if a hint has another value.
+    registers than leave room for them. ``num_ctas`` (1, 2, 4, 8 or 16; more than 8 are 8) is how many blocks of a
+    cluster share the rounds of a loop of sums, from sm_90 on. ``opt_level`` (0 to 3) is checked and has no effect.
+    `RangeError`, a ValueError, if a hint has another value.
 
     >>> import tinyton.tile as ct
     >>> @ct.kernel(occupancy=ct.ByTarget(sm_90=2, default=1))
@@ -231,7 +233,8 @@ def launch(
             names = ", ".join(kernel.names)
             raise ArgumentError(f"{kernel.source.name} takes {len(kernel.names)} arguments ({names}), not {len(args)}")
         where = None if stream is None or (isinstance(stream, int) and stream == 0) else stream
-        options = {"_tt_num_warps": kernel.hint("num_worker_warps"), "_tt_stream": where}
+        hints = {f"_tt_{option}": kernel.hint(word) for option, word in OPTIONS.items()}
+        options = hints | {"_tt_stream": where}
         kernel._enter(_grid(grid), *args, **{name: x for name, x in options.items() if x is not None})
     except TinytonError as error:
         raise _plain(error) from None
