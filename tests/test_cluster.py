@@ -257,3 +257,19 @@ def test_a_hint_of_cutile(clusters, rng):
     a, b = a.astype(float), b.astype(float)
     close(c, a @ b, np.abs(a) @ np.abs(b))
     assert any(compiled.num_ctas == 4 for compiled in k._cache.values())
+
+
+def test_what_is_built_for_other_cards():
+    """Their text, and their grids."""
+    from tinyton.codegen.dialect import CUDA
+    from tinyton.replay import for_gpu
+    from tinyton.specialize import parse
+
+    words = dict.fromkeys("abc", "*float16:16") | dict.fromkeys("MNK", "int32:16") | {"PRECISION": None}
+    words |= {"BM": 64, "BN": 64, "BK": 64, "num_ctas": 4}
+    for card, blocks in (((8, 0), 1), ((9, 0), 4), ((10, 0), 4)):
+        args = kernel(PRODUCT), (), words, lambda name, x: parse({name: x})[name], False, CUDA.on(card)
+        low = for_gpu(*args)[3]
+        assert low.ctas == blocks and ("__cluster_dims__(4, 1, 1)" in low.source) == (blocks > 1)
+        assert low.blocks((5, 3, 2), 132) == (5 * blocks, 3, 2)
+        assert "no clusters" in low.apart or blocks > 1

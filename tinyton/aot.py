@@ -76,7 +76,7 @@ class BuiltKernel(Variant):
         """Programs that the whole card holds at once, if ``sm_count`` was given."""
         if self.sm_count is None:
             raise LaunchError("programs_at_once needs the card's number of multiprocessors: compile(..., sm_count=132)")
-        return self.sm_count * self.occupancy().programs_per_sm
+        return self.sm_count * self.occupancy().programs_per_sm // self.num_ctas
 
     def __repr__(self) -> str:
         return f"<{self.name}({self.specialization}), {self.size}, built for {self.target}>"
@@ -97,9 +97,9 @@ def compile(  # noqa: A001  (tt.compile)
 
     ``signature`` says the type of each run-time parameter, by name or in order: ``"*float32:16"`` is a pointer aligned
     to 16 bytes, ``"int32"``, ``"int32:16"`` (divisible by 16), ``"float32"``. ``meta`` holds the constexpr values, and
-    ``num_warps`` or ``num_threads``. ``ptx_version`` ("8.0") lowers the version in the PTX, for drivers older than the
-    toolkit; the assembler says if the code needs a newer one. ``sm_count`` is the card's number of multiprocessors, for
-    ``programs_at_once``. ``BackendError`` if nvcc is missing or refuses.
+    ``num_warps`` or ``num_threads``, and ``num_ctas``. ``ptx_version`` ("8.0") lowers the version in the PTX, for
+    drivers older than the toolkit; the assembler says if the code needs a newer one. ``sm_count`` is the card's number
+    of multiprocessors, for ``programs_at_once``. ``BackendError`` if nvcc is missing or refuses.
 
     A program has a block to itself, so that the binary is launched over the grid with the arguments of ``signature``.
     With ``share``, programs of small tiles share a block as in tinyton's own launches: if ``programs_per_block`` is
@@ -107,6 +107,7 @@ def compile(  # noqa: A001  (tt.compile)
     With ``maps``, loops may be fed by copies of boxes, as in tinyton's own launches: then tensor maps of arrays follow
     the arguments, as ``low.maps`` describes them; and where blocks run one program after another, the extents of the
     first ``low.stays`` axes of the grid, as int32: the grid itself may be smaller, and has one axis if those are three.
+    With ``num_ctas``, the grid's x is multiplied by the ``num_ctas`` of what is built.
 
     >>> import tinyton as tt
     >>> @tt.jit

@@ -29,6 +29,8 @@ TARGET = "sm_90a"
 # registers, sums in 64 and weights in 64: some spill.)
 MORE = {
     "matmul + bias + GELU f16 2048": [{"BM": 256, "BN": 128}],
+    "matmul bf16 128x4096x4096": [{"BM": 128, "BN": 64, "num_ctas": 2}],
+    "conv 3x3 512 to 512": [{"num_ctas": 2}],
     "matmul f16 1024": [{"BM": 128, "BN": 256}, {"BM": 128, "BN": 128, "num_warps": 4}],
     "attention 4x32": [{"BM": 128, "BN": 128, "num_warps": 4}, {"BM": 128, "BN": 64, "num_warps": 4}],
 }

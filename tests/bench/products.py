@@ -26,7 +26,7 @@ import tinyton as tt
 
 TILES = [(128, 128, 64), (128, 256, 64), (256, 128, 64), (64, 128, 64), (64, 64, 64), (128, 64, 64)]
 TILES += [(16, 128, 128), (16, 64, 128), (16, 32, 256), (32, 64, 128)]  # for a few rows
-BUSY = 256  # blocks that keep a GPU busy: where programs are fewer, clusters that run them together are tried, too
+BUSY = 1024  # blocks that keep a GPU busy: where programs are fewer, clusters that run them together are tried, too
 WORDS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "int8": "int8", "float8_e4m3fn": "f8"}
 
 
