@@ -2,6 +2,7 @@
 
 import re
 
+import emulator
 import ml_dtypes
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from test_tensor import close
 
 import tinyton as tt
 import tinyton.tile as ct
-from conftest import Guarded, kernel
+from conftest import EMULATED, Guarded, choose, kernel
 from tinyton.explain import layouts
 from tinyton.passes import cluster
 
@@ -189,6 +190,30 @@ def test_what_is_no_sum_is_for_one_block(clusters, why, rng):
     compiled = k.compile(x, out, 300, BLOCK=64, num_ctas=4)
     assert compiled.num_ctas == 1 and why in compiled.low.apart and why in layouts(compiled.low)
     np.testing.assert_array_equal(out, alone)
+
+
+@pytest.mark.parametrize("cut", ["blocks_meet", "blocks_wait", "threads_meet<128>"])
+def test_without_its_waits_a_product_is_wrong(cut, rng, monkeypatch):
+    """Each is needed, of those behind the loop that come first. (What a block had is not there when it has ended.)"""
+    if not EMULATED:
+        pytest.skip(emulator.unusable())
+    choose("emulator", monkeypatch)
+    (a, b), out = (rng.standard_normal((64, 64)).astype(np.float16) for _ in range(2)), np.zeros((64, 64), np.float32)
+    words = {"BM": 64, "BN": 64, "BK": 16, "PRECISION": None, "num_ctas": 2, "num_warps": 4}
+    compiled = kernel(PRODUCT).compile(a, b, out, 64, 64, 64, **words)
+    text = compiled.source
+    start = text.index(f"{cut}(", text.index("if (blockIdx") - 120)
+    function = emulator.load(text[:start] + text[text.index(";", start) :], compiled.low.symbol)
+    compiled.loaded = compiled.loaded._replace(function=function)
+    found = []
+    for _ in range(10):
+        out[:] = np.nan
+        try:
+            compiled[1](a, b, out, 64, 64, 64)
+            found.append(np.allclose(out, a.astype(float) @ b.astype(float), atol=1e-3))
+        except tt.BackendError:
+            found.append(False)
+    assert not all(found)
 
 
 def test_a_loop_that_multiplies_goes_before_others(clusters, rng):

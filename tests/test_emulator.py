@@ -35,12 +35,12 @@ def card():
     return emulator.Executor(7)
 
 
-def run(card, text, *arrays, threads=128, blocks=1, shared=0):
+def run(card, text, *arrays, threads=128, blocks=1, shared=0, cluster=1):
     """Runs the only kernel of a text on arrays, which it may change."""
     (symbol,) = re.findall(r"__global__ void\s+(\w+)\(", text)
     memory = [card.borrow(x) for x in arrays]
     packed = np.array([int(m) for m in memory], np.uint64).tobytes()
-    card.start(emulator.load(text, symbol), (blocks, 1, 1), (threads, 1, 1), packed, shared)
+    card.start(emulator.load(text, symbol), (blocks, 1, 1), (threads, 1, 1), packed, shared, cluster)
     for x, m in zip(arrays, memory, strict=True):
         card.give_back(m, x)
 
@@ -366,12 +366,56 @@ def test_boxes_of_arrays(card):
     pytest.fail("nobody came too early")
 
 
+MEET = """asm volatile("barrier.cluster.arrive.release;\\n barrier.cluster.wait.acquire;" ::: "memory");"""
+EXCHANGE = """
+__global__ void k(int* out) {  // in clusters of four
+    __shared__ int mine[128];
+    const int t = threadIdx.x, rank = blockIdx.x % 4;
+    if (t >= 96) return;
+    mine[t] = 1000 * blockIdx.x + t;
+    MEET
+    const int* theirs;
+    asm("mapa.u64 %0, %1, %2;" : "=l"(theirs) : "l"(mine), "r"((rank + 1) % 4));
+    out[blockIdx.x * 128 + t] = theirs[95 - t];
+    LAST
+}"""
+
+
+def exchanged(card, text):
+    out = np.zeros((8, 128), np.int32)
+    run(card, text, out, blocks=8, cluster=4)
+    block, t = np.arange(8)[:, None], np.arange(96)
+    return (out[:, :96] == 1000 * (block // 4 * 4 + (block + 1) % 4) + 95 - t).all()
+
+
+def test_blocks_of_a_cluster_read_what_others_have(card):
+    """Threads that have ended are not waited for; without the barrier, some come too early."""
+    assert exchanged(card, EXCHANGE.replace("MEET", MEET).replace("LAST", MEET))
+    assert not all(exchanged(card, EXCHANGE.replace("MEET", "").replace("LAST", MEET)) for _ in range(20))
+
+
+def test_barriers_of_a_cluster_are_checked(card):
+    words = "arrive.release", "wait.acquire"
+    arrive, wait = (f'asm volatile("barrier.cluster.{word};" ::: "memory");' for word in words)
+    for statements, told in (
+        (
+            f"if (rank) {{ {MEET} }} else if (t < 5) __syncthreads();",
+            "deadlock: .*288 wait at a barrier of the clus",
+        ),
+        (f"{arrive} {arrive}", "a thread arrives twice at a barrier of the cluster"),
+        (wait, "a thread waits at a barrier of the cluster before it arrives"),
+    ):
+        with pytest.raises(tt.BackendError, match=told):
+            exchanged(card, EXCHANGE.replace("MEET", statements).replace("LAST", ""))
+
+
 @pytest.mark.nvcc
 @pytest.mark.skipif(nvcc.find("nvcc") is None, reason="nvcc is not installed: pip install 'tinyton[nvcc]'")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_nvcc_takes_these_texts(arch):
     known = [kind for kind in KINDS if arch == "sm_90a" or kind not in ("e4m3", "e5m2")]
-    texts = [*map(product, known), F64, MATRICES, COPIES.replace("LATER", "0"), *[BOXES] * (arch == "sm_90a")]
+    later = [BOXES, EXCHANGE.replace("MEET", MEET).replace("LAST", MEET)] * (arch == "sm_90a")
+    texts = [*map(product, known), F64, MATRICES, COPIES.replace("LATER", "0"), *later]
     text = "\n".join(f"namespace t{k} {{{one}}}" for k, one in enumerate(texts))
     assert nvcc.to_ptx(text, arch, ["-std=c++17"]).count(b"mma.sync") == len(known) + 1
 

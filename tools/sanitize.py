@@ -18,8 +18,8 @@ import tempfile
 from pathlib import Path
 
 TOOLS = "memcheck,racecheck,initcheck,synccheck"
-SUITES = ["shapes", "reductions", "atomic", "order", "control", "tiny_ton", "everyday", "memory", "ops"]
-SUITES += ["cluster", "feed", "float8", "tensor", "tile_memory", "tile_atomic", "tile_ops", "tile_reductions", "tile_matmul"]
+SUITES = ["shapes", "reductions", "atomic", "order", "control", "cluster", "tiny_ton", "everyday", "memory", "ops"]
+SUITES += ["feed", "float8", "tensor", "tile_memory", "tile_atomic", "tile_ops", "tile_reductions", "tile_matmul"]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "cuda and not emulator"]
 
 

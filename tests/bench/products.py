@@ -26,7 +26,7 @@ import tinyton as tt
 
 TILES = [(128, 128, 64), (128, 256, 64), (256, 128, 64), (64, 128, 64), (64, 64, 64), (128, 64, 64)]
 TILES += [(16, 128, 128), (16, 64, 128), (16, 32, 256), (32, 64, 128)]  # for a few rows
-BUSY = 1024  # blocks that keep a GPU busy: where programs are fewer, clusters that run them together are tried, too
+BUSY = 256  # blocks that keep a GPU busy: where programs are fewer, clusters that run them together are tried, too
 WORDS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "int8": "int8", "float8_e4m3fn": "f8"}
 
 
@@ -46,9 +46,10 @@ def programs(m: int, n: int, tile: dict[str, int]) -> int:
 
 
 def ways(kernel: Any, m: int, n: int, args: tuple, itemsize: int, tiles: Any = None, **meta: Any) -> list[list[Launch]]:
-    """Launches of a kernel with a program for each tile."""
-    found = []
-    for tile, ctas in product(tilings(m, n, itemsize, tiles), (1, 2, 4, 8)):
+    """Launches of a kernel with a program for each tile. Clusters are tried for ours alone: Triton 3.6 does not
+    compile some of its kernels for them, and its figures were the same with and without."""
+    found, clusters = [], (1, 2, 4, 8) if isinstance(kernel, tt.JITFunction) else (1,)
+    for tile, ctas in product(tilings(m, n, itemsize, tiles), clusters):
         if ctas * (count := programs(m, n, tile)) <= BUSY or ctas == 1:
             how = {"num_ctas": ctas} if ctas > 1 else {}
             found.append([Launch(kernel, (count,), args, {**meta, **tile, **how})])
@@ -244,13 +245,14 @@ def conv(
     depths = {least, 64} if least == 16 else {least}
     sms = sms or data.sm_count
     picked = dict.fromkeys(
-        (tt.pick_tile((pixels, co), tiles or fit, sm_count=sms // ctas, waves=n), ctas)
+        (tt.pick_tile((pixels, co), tiles or fit, sm_count=max(1, sms // ctas), waves=n), ctas)
         for n, ctas in product((2, 1), (1, 2, 4))
     )
 
     def launches(kernel: Any) -> list[list[Launch]]:
         found, args = [], (x, w, scale, bias, out, co, pixels)
-        for ((bm, bn), ctas), bk, warps, stages in product(picked, depths, (4, 8), (3, 4, 6)):
+        mine = [(tile, ctas) for tile, ctas in picked if ctas == 1 or isinstance(kernel, tt.JITFunction)]
+        for ((bm, bn), ctas), bk, warps, stages in product(mine, depths, (4, 8), (3, 4, 6)):
             if (warps == 4 or bm * bn >= 4096) and stages * (bm + bn) * bk * 2 <= 220 << 10:
                 tile = {"BM": bm, "BN": bn, "BK": bk, "GROUP": 8, "num_warps": warps, "num_stages": stages}
                 meta = {"H": side, "W": side, "OH": far, "OW": far, "C": c, "S": s, "STRIDE": stride, **tile}

@@ -43,6 +43,7 @@ struct Block {
     std::vector<std::vector<Meeting>> warps = {};
     std::map<const void*, std::pair<char*, size_t>> places = {};  // of its shared arrays, by tag
     size_t taken = 0;
+    unsigned left = 0;  // threads that have not ended
 };
 
 static std::vector<Fiber> fibers;  // of a cluster: a block's after the other's
@@ -162,6 +163,8 @@ static void begin() {
     body(arguments);
     fiber().ended = true;
     alive--;
+    if (!--self->left)  // what it had is somebody else's now
+        for (auto& [tag, place] : self->places) memset(place.first, 0xff, place.second);
     for (Meeting& m : self->warps[current / 32])
         if (!m.waiting.empty() && complete(m, current / 32)) finish(m);
     if (fiber().arrivals > phase) arrived--;
@@ -242,7 +245,7 @@ static std::string deadlock() {
 static void run_cluster(uint3 first, unsigned size) {
     cluster.assign(size, {});
     for (Block& b : cluster) {
-        b.index = first, b.number = ++blocks;
+        b.index = first, b.number = ++blocks, b.left = threads;
         b.warps.assign((threads + 31) / 32, {});
         first.x++;
     }
