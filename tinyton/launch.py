@@ -124,13 +124,13 @@ class LaunchConfig:
         """The block to launch with, checked against the binary."""
         block: tuple[int, int, int] = self.block or compiled.reqntid
         cluster, wanted = self.cluster, (compiled.num_ctas, 1, 1)
-        instead = "take both from the binary: LaunchConfig.with_grid(grid, compiled)"
+        instead = "from the binary: LaunchConfig.with_grid(grid, compiled)"
         if self.check and block != compiled.reqntid:
             what = f"{compiled.name} was compiled for a block of {compiled.reqntid} threads"
-            raise LaunchError(f"{what} and cannot be launched with {block}; {instead}")
+            raise LaunchError(f"{what} and cannot be launched with {block}; take the threads {instead}")
         if cluster not in (wanted, (1, 1, 1)):  # which is what a configuration has that says nothing
             what = f"{compiled.name} was compiled for a cluster of {wanted} blocks"
-            raise LaunchError(f"{what} and cannot be launched with cluster={cluster}; {instead}")
+            raise LaunchError(f"{what} and cannot be launched with cluster={cluster}; take it {instead}")
         return block
 
 
