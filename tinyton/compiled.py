@@ -54,7 +54,7 @@ class Variant:
     )
 
     # >>> stage 9
-    num_ctas = _of_low("ctas", "Blocks a cluster, which run a program together.")
+    num_ctas = _of_low("ctas", "Blocks a cluster, which run a program together; `occupancy` counts each.")
     # === before
     # num_ctas = 1
     # <<<

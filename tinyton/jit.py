@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial, update_wrapper
 from math import prod
@@ -311,7 +312,17 @@ class JITFunction:
 def build_checked(
     kernel: Any, spec: Specialization, asked: Asked, executor: Any, programs: int | None = None
 ) -> Lowered:
-    """Lowers for an executor, with what is asked for or what the compiler chooses, and refuses what does not fit."""
+    """Lowers for an executor, with what is asked for or what the compiler chooses, and refuses what does not fit; where
+    only a cluster's sums do not, a block is to run a program alone."""
+    if asked.ctas > 1:
+        with suppress(LaunchError):
+            return _build(kernel, spec, asked, executor, programs)
+        alone = _build(kernel, spec, asked._replace(ctas=1), executor, programs)
+        return replace(alone, apart="what a block would leave of its sums does not fit its memory")
+    return _build(kernel, spec, asked, executor, programs)
+
+
+def _build(kernel: Any, spec: Specialization, asked: Asked, executor: Any, programs: int | None) -> Lowered:
     threads = asked.threads or executor.default_threads(kernel)
     attribute, free = getattr(executor, "attribute", lambda *bounds: ""), not (asked.threads or programs)
     how = {"blocks": programs, "ctas": asked.ctas}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 
 # <<<
-from ..errors import Loc
+from ..errors import LaunchError, Loc
 from ..frontend import Source, trace
 from ..ir import Block, Kernel, Op, Value, origins, verify
 from ..ops import OPS, mask_of
@@ -117,7 +117,10 @@ class Lowered:
             several = max(1, -(-x // most))
         x *= self.ctas
         # <<<
-        return -(-x // several), y, z
+        x = -(-x // several)
+        if x >= 1 << 31:
+            raise LaunchError(f"{self.name} would be {x} blocks along the first axis; a grid has fewer than 2**31")
+        return x, y, z
 
     @property
     def source(self) -> str:

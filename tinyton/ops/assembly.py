@@ -89,6 +89,6 @@ def inline_asm_elementwise(
         if register.is_float and t.register is not register or t.bits > register.bits:
             raise KernelValueError(f"constraint {k}, {word!r}, does not fit {t}", argument="constraints")
     shape = values[0].type.shape if values else ()
-    attrs = {"asm": asm, "constraints": words, "dtypes": outputs, "run": 0 if is_pure else len(b.ops)}
+    attrs = {"asm": asm, "constraints": words, "dtypes": outputs, "run": 0 if is_pure else 1 + len(b.ops)}
     results = tuple(b.add("inline_asm", values, Type(t, shape), index=k, **attrs) for k, t in enumerate(outputs))
     return results if several else results[0]

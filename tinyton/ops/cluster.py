@@ -21,17 +21,14 @@ def rank(b: Builder, blocks: int) -> None:
 def _emit_gathered(e, op):
     """A thread leaves its registers, as many at a time as one access takes, beside those of its neighbours."""
     (x,), first, blocks, dtype = op.operands, op.attrs["first"], op.attrs["blocks"], op.result.type.dtype
-    if e.arrays[x][1] == e.plan.layouts.get(op.result, e.arrays[x][1]):
-        e.alias(op.result, x)
-    else:
-        e.declare(op.result)
-        e.materialise(x, *e.arrays[op.result])
+    e.alias(op.result, x)
     (name, layout), before = e.arrays[op.result], e.own_bytes
     count = layout.registers
     width = min(count, 16 // dtype.itemsize)
     left, theirs, more, r, other = map(e.fresh, ("left", "theirs", "more", "r", "other"))
     cells = [f"{name}[{r} + {k}]" if count > 1 else name for k in range(width)]
-    place = f"({r} * {e.threads} + thread * {width}) * {dtype.itemsize}"
+    mine = f" + thread * {width}" if e.threads > 1 else ""
+    place = f"({r} * {e.threads}{mine}) * {dtype.itemsize}"
     head = f"for (int {r} = 0; {r} < {count}; {r} += {width})"
     if not first:  # what others have left of a sum before has been read
         e.line(f"{e.use('blocks_meet')}();")
@@ -55,7 +52,7 @@ def _emit_gathered(e, op):
     e.most_bytes, e.own_bytes = max(e.most_bytes, e.own_bytes), before
 
 
-@op(numpy=None, emit=_emit_gathered, kind="statement", public=False)
+@op(numpy=None, emit=_emit_gathered, kind="statement", effect=True, public=False)
 def gathered(b: Builder, x: Value, blocks: int, first: bool) -> None:
     """In the first block of a cluster, the sum of what all have: the ``first`` such sum of a program, or another."""
 

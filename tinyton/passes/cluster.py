@@ -36,8 +36,8 @@ def cluster(kernel: Kernel, blocks: int, arch: int) -> tuple[Kernel, int]:
         raise Apart("it has no loop")
     at, made = ops.index(loop), {v: op for op in kernel.ops() for v in op.results}
     (body,) = loop.blocks
-    first = [op for op in (*(o for op in ops[:at] for o in (op, *_inside(op))), *walk(body)) if OPS[op.name].effect]
-    if others := [op.name for op in first if op.name not in PLAIN]:
+    first = (*(o for op in ops[:at] for o in (op, *_inside(op))), *walk(body))
+    if others := [op.name for op in first if op.name not in PLAIN and (OPS[op.name].effect or op.attrs.get("run"))]:
         raise Apart(f"it has effects before its sums are there: {others[0]}")
     if any(_multiplies(op) for op in ops[at + 1 :] if op.blocks):
         raise Apart("products come after its loop")
@@ -86,7 +86,7 @@ def _shared_out(b: Builder, loop: Op, rank: Value, blocks: int, made: dict[Value
 
     far = blocks * constant(step)
     if low.type.dtype is not int32 or "stops" in loop.attrs or not 0 < far <= int32.range[1]:
-        raise Apart("its loop does not count up by a number that is known, in 32 bits, to its end")
+        raise Apart("its loop does not count up to its end, in 32 bits, by a number that is known and not too large")
     shift = b.add("mul", (rank, step), step.type)
     begin = b.add("add", (low, shift), low.type)
     if not (low in made and made[low].name == "const" and 0 <= constant(low) <= int32.range[1] - far):
@@ -125,7 +125,10 @@ def _move(body: Block, param: Value, end: Value) -> tuple[str, Value] | None:
         return None
     x, y = found.operands
     x, y = (y, x) if y is param and found.name == "add" else (x, y)
-    return (found.name, y) if x is param and needed(body, [y]).isdisjoint(body.params) else None
+    made_of = needed(body, [y])
+    makers = [op for op in body.ops if not made_of.isdisjoint(op.results)]
+    alike = made_of.isdisjoint(body.params) and not any(op.blocks or OPS[op.name].reads for op in makers)
+    return (found.name, y) if x is param and alike else None
 
 
 def _further(

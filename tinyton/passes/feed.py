@@ -31,7 +31,7 @@ TIGHT = 1800  # bytes of tiles that a thread holds at a time: with more, 168 reg
 HELD = 2100 * 256  # bytes of tiles that threads hold at a time: with more, registers are short (which come for 4 warps)
 OTHERS = 40  # registers that a thread of a skewed loop needs beside tiles
 ALWAYS = True  # for loops that do not say
-PLAIN = ("for", "while", "if", "store", "assume", "leave")  # effects that copies may pass, as atomics that tell nothing
+PLAIN = ("for", "while", "if", "store", "assume", "gathered", "leave")  # effects that the copies may pass; some atomics
 SAYS = ("warp_specialize", "allow_tma")
 Change = Callable[[Op], list[Op] | None]
 
